@@ -1,0 +1,1 @@
+"""The judge: independent NumPy and fp64 reference functions; imports nothing of what it judges."""

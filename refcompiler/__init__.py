@@ -1,0 +1,1 @@
+"""Reference compiler of the tile language: Python kernels to tile SSA, SIMT IR, CUDA C++ and cubin."""
