@@ -14,8 +14,9 @@ from oracles.registry import OracleError, Refs, oracle
 def convert(x: Any, fmt: Any) -> np.ndarray:
     """`x` converted to a format, in that format's dtype.
 
-    To bool: different from zero (NaN is true). Integer to integer: modulo 2^bits. Integer to float: nearest even, one
-    rounding. Float to integer: toward zero, saturating, NaN to 0. Float to float: nearest even, overflow to infinity.
+    To bool: different from zero (NaN is true). Integer to integer: modulo 2^bits. Integer to float: nearest
+    even, one rounding. Float to integer: toward zero, saturating, NaN to 0. Float to float: nearest even,
+    overflow to infinity.
     """
     x = np.asarray(x)
     source, fmt = format_of(x), format_of(fmt)
@@ -44,8 +45,8 @@ def _integer_to_float(x: np.ndarray, fmt: Format) -> np.ndarray:
         return to_format(x.astype(np.float64), fmt) if fmt.name != "f64" else x.astype(np.float64)
     negative = x < 0
     magnitude = np.where(negative, (~x).astype(np.uint64) + np.uint64(1), x.astype(np.uint64))
-    # fp64 cannot hold 64 bits: keep the upper ones and make the last one sticky, so that the one rounding that
-    # follows (24 bits or fewer) sees on which side of a tie the value lies
+    # fp64 cannot hold 64 bits: keep the upper ones and make the last one sticky, so that the one rounding
+    # that follows (24 bits or fewer) sees on which side of a tie the value lies
     upper = magnitude >> np.uint64(11)
     sticky = (magnitude & np.uint64(0x7FF)) != 0
     squeezed = (upper | sticky.astype(np.uint64)) << np.uint64(11)

@@ -1,7 +1,7 @@
-"""Judgement of an output against its reference: exact, ULP, dot bound, derived enclosure, and the self-check of a case.
+"""Judgement of an output against its reference: exact, ULP, dot bound, derived enclosure; case self-check.
 
-`judge` is the one entry; `Tolerance` says how strict. Every mode treats NaN as a class (payload and sign never matter)
-and asks for it exactly where the reference has it; infinities must agree in sign.
+`judge` is the one entry; `Tolerance` says how strict. Every mode treats NaN as a class (payload and sign
+never matter) and asks for it exactly where the reference has it; infinities must agree in sign.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ MODES = ("exact", "ulp", "dot", "derived")
 class Tolerance:
     """How far an output may be from the reference.
 
-    mode: ``exact``; ``ulp`` (needs `ulp`, a number or an array that broadcasts to the output); ``dot`` (needs `depth`,
-    the most roundings one term can meet; `acc` is the accumulator's format); ``derived`` (the oracle's enclosure).
-    absolute: an error up to this is allowed as well (mode ``ulp`` only; number or array), for functions whose accuracy
-    is stated absolutely near a zero. signed_zero: ``exact`` compares signbits, ``any`` does not; None means exact in
-    mode exact, any otherwise. flush: results below the smallest normal may be zero. truncating: the accumulator
-    rounds toward zero, which doubles its unit roundoff.
+    mode: ``exact``; ``ulp`` (needs `ulp`, a number or an array that broadcasts to the output); ``dot``
+    (needs `depth`, the most roundings one term can meet; `acc` is the accumulator's format); ``derived``
+    (the oracle's enclosure). absolute: an error up to this is allowed as well (mode ``ulp`` only; number or
+    array), for functions whose accuracy is stated absolutely near a zero. signed_zero: ``exact`` compares
+    signbits, ``any`` does not; None means exact in mode exact, any otherwise. flush: results below the
+    smallest normal may be zero. truncating: the accumulator rounds toward zero, which doubles its unit
+    roundoff.
     """
 
     mode: str = "exact"
@@ -57,10 +58,10 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Outcome for one output. `index`, `got`, `ref`, `bound` describe the worst element (None for an empty output).
+    """Outcome for one output. `index`, `got`, `ref`, `bound` describe the worst element (None if empty).
 
-    `max_err_over_bound` is 0 for a perfect and at most 1 for an accepted output; inf where no error was allowed.
-    `bound` is absolute. `failures` counts the elements outside their bound, of `compared`.
+    `max_err_over_bound` is 0 for a perfect and at most 1 for an accepted output; inf where no error was
+    allowed. `bound` is absolute. `failures` counts the elements outside their bound, of `compared`.
     """
 
     ok: bool
@@ -76,7 +77,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Weakness:
-    """A wrong output that a case would accept. `wrong`: zeros, stale, scaled, shifted, dropped, or right (see text)."""
+    """A wrong output that a case would accept. `wrong`: zeros, stale, shifted, scaled, dropped; or right."""
 
     wrong: str
     text: str
@@ -98,9 +99,10 @@ def judge(
 ) -> Comparison:
     """Compare one output with its reference.
 
-    got: the output array, in its own dtype and the reference's shape. refs: what the oracle returned. initial: the
-    content before the run; where ``<name>.written`` is false the output must still have those bits.
-    Raises OracleError if the oracle does not describe `name`, its shape differs, or the mode lacks what it needs.
+    got: the output array, in its own dtype and the reference's shape. refs: what the oracle returned.
+    initial: the content before the run; where ``<name>.written`` is false the output must still have those
+    bits. Raises OracleError if the oracle does not describe `name`, its shape differs, or the mode lacks
+    what it needs.
     """
     tolerance = tolerance or Tolerance()
     if name not in refs:
@@ -126,13 +128,19 @@ def judge(
     return _summary(name, got, np.where(skipped, 0.0, ratio), bound, shown, int((~skipped).sum()))
 
 
-def _summary(name: str, got: np.ndarray, ratio: np.ndarray, bound: Any, ref: np.ndarray, compared: int) -> Comparison:
+def _summary(
+    name: str, got: np.ndarray, ratio: np.ndarray, bound: Any, ref: np.ndarray, compared: int
+) -> Comparison:
     failures = int((ratio > 1).sum())
     if not got.size:
         return Comparison(True, 0.0, None, None, None, 0.0, f"{name}: empty", 0, 0)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(ratio)), got.shape))
     limit = float(np.broadcast_to(bound, got.shape)[index])
-    worst, value, expected = float(ratio[index]), got[index].item(), np.broadcast_to(ref, got.shape)[index].item()
+    worst, value, expected = (
+        float(ratio[index]),
+        got[index].item(),
+        np.broadcast_to(ref, got.shape)[index].item(),
+    )
     if failures:
         allowed = f" within {limit:.3g}" if limit else ""
         message = (
@@ -195,7 +203,8 @@ def _ulp(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     tail = np.asarray(refs.get(f"{name}.tail", 0.0), np.float64)
     limit = np.asarray(tolerance.ulp, np.float64)
     size = ulp(ref, fmt)
-    # an infinity stands for the first value past the format, so that premature overflow is judged, not excused
+    # an infinity stands for the first value past the format, so that premature overflow is judged, not
+    # excused
     beyond = np.inf if fmt.name == "f64" else np.ldexp(1.0, fmt.emax + 1)
     finite = np.where(np.isinf(y), np.copysign(beyond, y), y)
     error = np.abs((finite - ref) - tail)
@@ -217,7 +226,9 @@ def _dot(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     terms = np.asarray(refs[f"{name}.abs_terms"], np.float64)
     g = gamma(tolerance.depth, acc.u * (2 if tolerance.truncating else 1))
     if not np.all(np.isfinite(g)):
-        raise OracleError(f"depth {tolerance.depth} is too large for an accumulator in {acc.name}: no bound exists")
+        raise OracleError(
+            f"depth {tolerance.depth} is too large for an accumulator in {acc.name}: no bound exists"
+        )
     underflow = acc.min_normal if tolerance.flush else acc.min_subnormal
     # the last rounding is of the output's format: below its normal range it errs by half a subnormal
     store = fmt.u * (np.abs(ref) + g * terms) + (fmt.min_subnormal / 2 if fmt != acc else 0.0)
@@ -233,10 +244,14 @@ def _dot(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     return np.where(possible, 0.0, ratio), np.where(terms == 0, 0.0, bound), ref
 
 
-def _derived(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tolerance) -> tuple[Any, Any, Any]:
+def _derived(
+    got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tolerance
+) -> tuple[Any, Any, Any]:
     fmt = _float_output(got, name, "derived")
     if f"{name}.lower" not in refs:
-        raise OracleError(f"mode derived needs '{name}.lower' and '{name}.upper': call the oracle with a Bound namespace")
+        raise OracleError(
+            f"mode derived needs '{name}.lower' and '{name}.upper': call the oracle with a BoundedNamespace"
+        )
     y, ref = got.astype(np.float64), np.asarray(refs[name], np.float64)
     # rounding is monotone: what was in [lower, upper] is stored inside the rounded ends
     lower, upper = (round_to(refs[f"{name}.{end}"], fmt) for end in ("lower", "upper"))
@@ -245,8 +260,12 @@ def _derived(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tol
         upper = np.where(np.abs(upper) < fmt.min_normal, np.maximum(upper, 0.0), upper)
     inside = (y >= lower) & (y <= upper)
     room = np.where(y > ref, upper - ref, ref - lower)
-    ratio = np.where(inside, np.minimum(_ratio(np.abs(y - ref), room), 1.0), np.maximum(_ratio(np.abs(y - ref), room), 2.0))
-    ratio = np.where(y == ref, np.where(inside, 0.0, ratio), np.where(inside & ~np.isfinite(ratio), 1.0, ratio))
+    ratio = np.where(
+        inside, np.minimum(_ratio(np.abs(y - ref), room), 1.0), np.maximum(_ratio(np.abs(y - ref), room), 2.0)
+    )
+    ratio = np.where(
+        y == ref, np.where(inside, 0.0, ratio), np.where(inside & ~np.isfinite(ratio), 1.0, ratio)
+    )
     ratio = np.where(np.isnan(lower), np.where(np.isnan(y), 0.0, np.inf), ratio)
     anything = np.isneginf(lower) & np.isposinf(upper)
     return np.where(anything, 0.0, ratio), np.maximum(upper - ref, ref - lower), ref
@@ -276,17 +295,20 @@ def self_check(
 ) -> list[Weakness]:
     """Wrong outputs that the case would accept; an empty list means the case has teeth.
 
-    Tried: all zeros; a stale buffer (`stale`, the poison the harness fills outputs with, and the reference moved on
-    by one element); the reference times 1.01 (floats), plus one (integers) or inverted (bool); the oracle's
-    ``<name>.dropped``. A wrong output that happens to equal the right one is no weakness, except all zeros: a case
-    whose reference is zero everywhere cannot reject them and says so. The rounded reference itself must pass.
+    Tried: all zeros; a stale buffer (`stale`, the poison the harness fills outputs with, and the reference
+    moved on by one element); the reference times 1.01 (floats), plus one (integers) or inverted (bool); the
+    oracle's ``<name>.dropped``. A wrong output that happens to equal the right one is no weakness, except
+    all zeros: a case whose reference is zero everywhere cannot reject them and says so. The rounded
+    reference itself must pass.
     """
     fmt, ref = format_of(dtype), np.asarray(refs[name])
     right = _as_stored(ref, fmt)
     found: list[Weakness] = []
     verdict = judge(right, refs, name, tolerance)
     if not verdict.ok:
-        found.append(Weakness("right", f"the reference itself, rounded to {fmt.name}, is rejected: {verdict.message}"))
+        found.append(
+            Weakness("right", f"the reference itself, rounded to {fmt.name}, is rejected: {verdict.message}")
+        )
     for wrong, text, array in _wrong_outputs(refs, name, right, stale):
         different = not np.array_equal(_bits(array), _bits(right))
         if (different or wrong == "zeros") and judge(array, refs, name, tolerance).ok:
@@ -300,8 +322,12 @@ def _wrong_outputs(
     fmt = format_of(right)
     wrongs = [("zeros", "zeros everywhere", np.zeros_like(right))]
     if stale is not None:
-        wrongs.append(("stale", "the content before the run", np.asarray(stale, right.dtype).reshape(right.shape)))
-    wrongs.append(("shifted", "every value one element further", np.roll(right.ravel(), 1).reshape(right.shape)))
+        wrongs.append(
+            ("stale", "the content before the run", np.asarray(stale, right.dtype).reshape(right.shape))
+        )
+    wrongs.append(
+        ("shifted", "every value one element further", np.roll(right.ravel(), 1).reshape(right.shape))
+    )
     if fmt.is_float:
         scaled = to_format(np.asarray(refs[name]).astype(np.float64) * 1.01, fmt)
         wrongs.append(("scaled", "the reference times 1.01", scaled))

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Format:
-    """One element type. `p` counts the hidden bit; `emin`, `emax` are the exponents of the normal range (floats only)."""
+    """One element type. `p` counts the hidden bit; `emin`, `emax`: exponents of the normal range."""
 
     name: str
     kind: str  # "bool", "signed", "unsigned" or "float"
@@ -79,7 +79,7 @@ _BY_DTYPE = {f.dtype: f for f in FORMATS.values()}
 
 
 def format_of(what: Any) -> Format:
-    """The format of a name (`"f16"`, `"fp16"`), a NumPy dtype, an array or a `Format`; ValueError for anything else."""
+    """The format of a name (`"f16"`, `"fp16"`), a NumPy dtype, an array or a `Format`; else ValueError."""
     if isinstance(what, Format):
         return what
     if isinstance(what, str) and ALIASES.get(what, what) in FORMATS:
@@ -99,9 +99,10 @@ def _exponent(magnitude: np.ndarray) -> np.ndarray:
 
 
 def round_to(x: Any, fmt: Any) -> np.ndarray:
-    """fp64 values rounded once, to nearest even, to the values of a float format, still as fp64; overflow gives infinity.
+    """fp64 values rounded once, to nearest even, to values of a float format, as fp64; overflow: infinity.
 
-    The result is exact in the format, so a later ``astype`` cannot round again (ml_dtypes rounds f64 through f32).
+    The result is exact in the format, so a later ``astype`` cannot round again (ml_dtypes rounds f64
+    through f32).
     """
     fmt = format_of(fmt)
     x = np.asarray(x, np.float64)
@@ -125,9 +126,9 @@ def to_format(x: Any, fmt: Any) -> np.ndarray:
 def ulp(x: Any, fmt: Any) -> np.ndarray:
     """Size of one ULP at the real value x (J.-M. Muller's definition), as fp64.
 
-    Between two neighbours: their distance. At a representable value: the distance to its nearest neighbour, so half
-    the size above at a power of two. At zero and below the normal range: the smallest subnormal. Beyond the largest
-    finite value: the last gap. NaN for NaN.
+    Between two neighbours: their distance. At a representable value: the distance to its nearest neighbour,
+    so half the size above at a power of two. At zero and below the normal range: the smallest subnormal.
+    Beyond the largest finite value: the last gap. NaN for NaN.
     """
     fmt = format_of(fmt)
     x = np.abs(np.asarray(x, np.float64))

@@ -1,4 +1,4 @@
-"""The table of oracles: the `@oracle` decorator, lookup by `oracles.<module>:<function>`, and the checks of a call."""
+"""The table of oracles: the `@oracle` decorator, lookup by address, and the checks of a call."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ TABLE: dict[str, Oracle] = {}
 
 
 class OracleError(ValueError):
-    """A case asks an oracle for something it cannot give; the message says what was found and what was expected."""
+    """A case asks an oracle for something it cannot give; the message says what was found and expected."""
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A reference function with its declaration; call it as ``oracle(inputs, params, xp=None)`` (see the package).
+    """A reference function with its declaration; call as ``oracle(inputs, params, xp=None)``.
 
-    A name ending in ``?`` in `inputs` or `params` may be absent. `operands` may come from inputs or from params.
+    A name ending in ``?`` in `inputs` or `params` may be absent. `operands` may come from inputs or from
+    params.
     """
 
     name: str
@@ -43,7 +44,9 @@ class Oracle:
         for name in self.inputs:
             array = inputs.get(name.rstrip("?"))
             if array is not None and not isinstance(array, (np.ndarray, np.generic)):
-                raise OracleError(f"oracle {self.name}: input {name!r} is {type(array).__name__}, expected a NumPy array")
+                raise OracleError(
+                    f"oracle {self.name}: input {name!r} is {type(array).__name__}, expected a NumPy array"
+                )
         if xp is not None and not self.bounded:
             raise OracleError(f"oracle {self.name} has no derived bound; use mode exact, ulp or dot with it")
         with np.errstate(all="ignore"):
@@ -77,7 +80,12 @@ def oracle(
         name = f"{function.__module__}:{function.__name__}"
         if name in TABLE:
             raise OracleError(f"oracle {name} is defined twice")
-        split = (tuple(inputs.split()), tuple(operands.split()), tuple(params.split()), tuple(outputs.split()))
+        split = (
+            tuple(inputs.split()),
+            tuple(operands.split()),
+            tuple(params.split()),
+            tuple(outputs.split()),
+        )
         entry = Oracle(name, function, *split, bounded)
         object.__setattr__(entry, "__doc__", function.__doc__)
         TABLE[name] = entry
@@ -99,7 +107,7 @@ def names() -> list[str]:
 
 
 def lookup(name: str) -> Oracle:
-    """The oracle at the address `oracles.<module>:<function>`; OracleError with the nearest names if there is none."""
+    """The oracle at the address `oracles.<module>:<function>`; OracleError with near names if none."""
     _load()
     if name not in TABLE:
         near = difflib.get_close_matches(name, sorted(TABLE), n=3)
