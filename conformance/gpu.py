@@ -99,7 +99,8 @@ def _require(driver: ctypes.CDLL, status: int, call: str) -> None:
 def required_gpu() -> Gpu | None:
     """As visible_gpu, but with TILESPEC_REQUIRE_GPU=1 the absence of a GPU raises GpuUnusable as well."""
     gpu = visible_gpu()
-    if gpu is None and os.environ.get("TILESPEC_REQUIRE_GPU", "0") not in ("", "0"):
+    required = os.environ.get("TILESPEC_REQUIRE_GPU", "").strip().lower()
+    if gpu is None and required not in ("", "0", "false", "no", "off"):
         raise GpuUnusable("TILESPEC_REQUIRE_GPU is set and no GPU is visible")
     return gpu
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -118,3 +119,9 @@ def test_decisions_have_their_parts():
 def test_decision_numbers_are_unique():
     numbers = [path.name[:4] for path in tracked("docs/decisions/*.md")]
     assert len(numbers) == len(set(numbers)), sorted(numbers)
+
+
+def test_generated_pages_are_fresh():
+    command = [sys.executable, "docs/generate.py", "--check"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
