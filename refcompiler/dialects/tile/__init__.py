@@ -1,0 +1,1 @@
+"""Ops on blocks: programs and creation, memory, reductions, shape."""

@@ -1,0 +1,54 @@
+"""Reductions along an axis with any associative and commutative combination."""
+
+from __future__ import annotations
+
+from refcompiler.dialects.scalar import BY_NAME
+from refcompiler.ir.core import Op
+from refcompiler.ir.opdef import attr, operand
+from refcompiler.ir.types import BlockType, Type, block_or_scalar
+
+
+class Reduce(Op, name="reduce"):
+    """Combine the elements along ``axis`` of one or several blocks of one shape; the order is unspecified.
+
+    ``combine`` names a two-operand row of the scalar table ("add", "maximum", ...), or is "" and the region combines:
+    its arguments are the left and then the right scalars of every block, its yield the combined scalars.
+    Spec: reduce.reduce
+    """
+
+    axis = attr(int)
+    combine = attr(str, "")
+    blocks = operand(variadic=True)
+
+    def infer(self) -> list[Type]:
+        out = []
+        for block in self.blocks:
+            type_ = block.type
+            layout = type_.layout.slice(self.axis) if type_.layout is not None and type_.rank > 1 else None
+            shape = type_.shape[: self.axis] + type_.shape[self.axis + 1 :]
+            out.append(block_or_scalar(type_.element, shape, layout))
+        return out
+
+    def yield_types(self) -> list[Type]:
+        return [b.type.element for b in self.blocks]
+
+    def verify(self, require) -> None:
+        types = [b.type for b in self.blocks]
+        require(bool(types) and all(isinstance(t, BlockType) for t in types), "reduce.reduce#E1",
+                f"reduce needs blocks, got {', '.join(map(str, types))}", "blocks")
+        rank = types[0].rank
+        require(all(t.shape == types[0].shape for t in types), "reduce.reduce#E2", "all blocks of a reduction have one shape", "blocks")
+        require(0 <= self.axis < rank, "reduce.reduce#E3",
+                f"axis {self.axis} is out of range for a block of rank {rank}", "axis")
+        if self.body is None:
+            row = BY_NAME.get(self.combine)
+            require(row is not None and row.arity == 2 and len(types) == 1 and row.result == "same", "ir.attribute",
+                    f"combine={self.combine!r} is no scalar function of two operands")
+            require(types[0].element in row.dtypes, "reduce.reduce#E4", f"{self.combine} is not defined for {types[0].element}", "blocks")
+        else:
+            elements = [t.element for t in types]
+            require([a.type for a in self.body.args] == elements * 2, "ir.type", "the region takes the left, then the right scalars")
+            require(self.body_is_pure(), "reduce.reduce#E5", "a combination has no effects")
+
+    def body_is_pure(self) -> bool:
+        return all(op.pure or op.terminator for op in self.body.walk())

@@ -1,0 +1,67 @@
+"""Ops that change the shape of a block and not its elements."""
+
+from __future__ import annotations
+
+from refcompiler.ir.core import Op
+from refcompiler.ir.opdef import attr, operand
+from refcompiler.ir.types import BlockType, Type, element_of, shape_of
+
+
+class ExpandDims(Op, name="expand_dims"):
+    """Insert an axis of extent 1 before ``axis``.  Spec: shape.expand_dims"""
+
+    x = operand()
+    axis = attr(int)
+
+    def infer(self) -> list[Type]:
+        shape = shape_of(self.x.type)
+        layout = self.x.type.layout.expand_dims(self.axis) if isinstance(self.x.type, BlockType) and self.x.type.layout else None
+        return [BlockType(element_of(self.x.type), (*shape[: self.axis], 1, *shape[self.axis :]), layout)]
+
+    def verify(self, require) -> None:
+        rank = len(shape_of(self.x.type))
+        require(0 <= self.axis <= rank, "shape.expand_dims#E1",
+                f"invalid axis {self.axis}. Expected {-rank - 1} <= axis < {rank + 1}", "axis")
+
+
+class Broadcast(Op, name="broadcast", explicit_type=True):
+    """Repeat a block along its axes of extent 1 up to the result's shape; a scalar fills it.  Spec: shape.broadcast"""
+
+    x = operand()
+
+    def verify(self, require) -> None:
+        source, target = shape_of(self.x.type), shape_of(self.result.type)
+        require(element_of(self.x.type) == element_of(self.result.type), "ir.type", "broadcast keeps the element type")
+        require(not source or len(source) == len(target), "shape.broadcast#E2",
+                f"cannot broadcast, rank mismatch: {self.x.type} to {target}")
+        require(all(s in (1, t) for s, t in zip(source, target, strict=False)), "shape.broadcast#E3",
+                f"cannot broadcast {source} to {target}: only extents of 1 grow")
+
+
+class Reshape(Op, name="reshape", explicit_type=True):
+    """The same elements in row-major order under another shape.  Spec: shape.reshape"""
+
+    x = operand()
+
+    def verify(self, require) -> None:
+        source, target = self.x.type, self.result.type
+        fits = isinstance(source, BlockType) and isinstance(target, BlockType) and source.numel == target.numel
+        require(fits, "shape.reshape#E1", f"reshape cannot change the number of elements: {source} to {target}")
+        require(element_of(source) == element_of(target), "ir.type", "reshape keeps the element type")
+
+
+class Trans(Op, name="trans"):
+    """Permute the axes: axis i of the result is axis ``order[i]`` of ``x``.  Spec: shape.trans"""
+
+    x = operand()
+    order = attr(tuple)
+
+    def infer(self) -> list[Type]:
+        type_ = self.x.type
+        layout = type_.layout.transpose(self.order) if type_.layout is not None else None
+        return [BlockType(type_.element, tuple(type_.shape[i] for i in self.order), layout)]
+
+    def verify(self, require) -> None:
+        rank = len(shape_of(self.x.type))
+        require(sorted(self.order) == list(range(rank)), "shape.trans#E1",
+                f"the order must be a permutation of 0 to {rank - 1}, got {self.order}", "order")

@@ -1,0 +1,431 @@
+"""Text to IR: the inverse of the printer, with located errors for text that people write by hand."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from refcompiler.errors import CompileError
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.opdef import OPS
+from refcompiler.ir.printer import LEVEL_KEYWORD, default_dtype
+from refcompiler.ir.types import (
+    DTYPES,
+    I32,
+    BlockType,
+    DType,
+    PointerType,
+    RegType,
+    SharedType,
+    Type,
+    element_of,
+)
+from refcompiler.source import Span, register_text
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t]+|//[^\n]*)
+      | (?P<newline>\n)
+      | (?P<value>%\w+)
+      | (?P<layout>\#\w+)
+      | (?P<at>@[\w$.]+)
+      | (?P<dims>\d+(?:x\d+)+(?=\ x\ ))
+      | (?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|inf\b|nan\b))
+      | (?P<word>[A-Za-z_]\w*)
+      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+      | (?P<sign>->|[-+*=:,(){}<>\[\]])""",
+    re.VERBOSE,
+)
+_KEYWORD_LEVEL = {keyword: level for level, keyword in LEVEL_KEYWORD.items()}
+
+
+@dataclass(slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    line: int
+    col: int
+
+
+def parse_func(text: str, file: str = "<ir>") -> Func:
+    """The function that ``text`` describes. Raises CompileError with the place in the text."""
+    register_text(file, text)
+    func = _Parser(text, file).func()
+    return func
+
+
+class _Parser:
+    def __init__(self, text: str, file: str):
+        self.text, self.file = text, file
+        self.tokens = self._tokenize()
+        self.pos = 0
+        self.values: dict[str, Value] = {}
+        self.layouts: dict[str, Any] = {}
+        self.yields: list[list[Type]] = []
+
+    # --- tokens
+    def _tokenize(self) -> list[_Token]:
+        tokens, pos, line, line_start = [], 0, 1, 0
+        while pos < len(self.text):
+            match = _TOKEN.match(self.text, pos)
+            if match is None:
+                span = Span(self.file, line, pos - line_start, line, pos - line_start + 1)
+                raise CompileError("ir.syntax", f"unexpected character {self.text[pos]!r}", span, phase="parse")
+            kind = match.lastgroup
+            if kind != "space" and not (kind == "newline" and (not tokens or tokens[-1].kind == "newline")):
+                tokens.append(_Token(kind, match.group(), pos, line, pos - line_start))
+            pos = match.end()
+            if kind == "newline":
+                line, line_start = line + 1, pos
+        tokens.append(_Token("end", "", pos, line, pos - line_start))
+        return tokens
+
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.pos]
+
+    def fail(self, message: str, token: _Token | None = None, id: str = "ir.syntax") -> CompileError:
+        t = token or self.token
+        return CompileError(id, message, self.span(t), phase="parse")
+
+    def span(self, t: _Token) -> Span:
+        return Span(self.file, t.line, t.col, t.line, t.col + max(1, len(t.text)))
+
+    def at(self, text: str) -> bool:
+        return self.token.text == text and self.token.kind in ("sign", "word")
+
+    def take(self) -> _Token:
+        token = self.token
+        self.pos += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        if self.at(text):
+            self.pos += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> _Token:
+        if not self.at(text):
+            raise self.fail(f"expected {text!r}, found {self._shown()}")
+        return self.take()
+
+    def expect_kind(self, kind: str, what: str) -> _Token:
+        if self.token.kind != kind:
+            raise self.fail(f"expected {what}, found {self._shown()}")
+        return self.take()
+
+    def _shown(self) -> str:
+        return {"newline": "the end of the line", "end": "the end of the text"}.get(self.token.kind, repr(self.token.text))
+
+    def newline(self) -> None:
+        if self.token.kind == "newline":
+            self.take()
+        elif self.token.kind != "end":
+            raise self.fail(f"expected the end of the line, found {self._shown()}")
+
+    # --- functions
+    def func(self) -> Func:
+        if self.token.kind == "newline":
+            self.take()
+        while self.token.kind == "layout":
+            name = self.take().text
+            self.expect("=")
+            self.layouts[name] = self.layout_text()
+            self.newline()
+        level = self.level()
+        name = self.expect_kind("at", "@name").text[1:]
+        func = Func(name, [], level=level)
+        self.expect("(")
+        while not self.at(")"):
+            self.header_item(func)
+            if not self.accept(","):
+                break
+        self.expect(")")
+        if self.at("{") and self.tokens[self.pos + 1].kind != "newline":
+            func.attrs = self.attrs()
+        self.expect("{")
+        self.newline()
+        self.block(func.body)
+        self.expect("}")
+        self.newline()
+        if self.token.kind != "end":
+            raise self.fail(f"expected the end of the text after the function, found {self._shown()}")
+        return func
+
+    def level(self) -> str:
+        words = [self.expect_kind("word", "'func'").text]
+        if words != ["func"]:
+            words.append(self.expect("func").text)
+        keyword = " ".join(words)
+        if keyword not in _KEYWORD_LEVEL:
+            raise self.fail(f"unknown level {words[0]!r}; expected one of {', '.join(sorted(_KEYWORD_LEVEL))}")
+        return _KEYWORD_LEVEL[keyword]
+
+    def header_item(self, func: Func) -> None:
+        token = self.take()
+        if token.kind not in ("word", "string"):
+            raise self.fail("expected a parameter name", token)
+        name = ast.literal_eval(token.text) if token.kind == "string" else token.text
+        if self.accept("="):
+            func.constexprs[name] = self.literal()
+            return
+        self.expect(":")
+        param = Value(self.type(), name, func.body)
+        if f'"{name}"' in self.values:
+            raise self.fail(f"parameter {name} is declared twice", token)
+        self.values[f'"{name}"'] = param
+        func.params.append(param)
+        if self.at("{"):
+            func.hints[name] = self.attrs().get("divisible", 1)
+
+    # --- types
+    def type(self) -> Type:
+        word = self.expect_kind("word", "a type")
+        if word.text in DTYPES:
+            return DTYPES[word.text]
+        if word.text == "ptr":
+            self.expect("<")
+            const = self.accept("const")
+            pointee = self.type()
+            self.expect(">")
+            return PointerType(pointee, const)
+        if word.text in ("vector", "block", "reg", "shared"):
+            return self.block_type(word.text)
+        raise self.fail(f"unknown type {word.text!r}; expected a dtype ({', '.join(DTYPES)}), ptr, vector, block, reg or shared", word)
+
+    def block_type(self, word: str) -> Type:
+        self.expect("<")
+        if self.token.kind == "dims":
+            shape = tuple(map(int, self.take().text.split("x")))
+        else:
+            shape = (int(self.expect_kind("number", "an extent").text),)
+        self.expect("x")
+        element = self.type()
+        layout = None
+        if self.accept(","):
+            name = self.expect_kind("layout", "a layout such as #0")
+            if name.text not in self.layouts:
+                raise self.fail(f"layout {name.text} is not defined", name)
+            layout = self.layouts[name.text]
+        self.expect(">")
+        if word in ("reg", "shared"):
+            return (RegType if word == "reg" else SharedType)(element, shape[0])
+        return BlockType(element, shape, layout)
+
+    def layout_text(self) -> Any:
+        start = self.token
+        while self.token.kind not in ("newline", "end"):
+            self.take()
+        text = self.text[start.start : self.token.start].strip()
+        from refcompiler.layouts import parse_layout
+
+        try:
+            return parse_layout(text)
+        except ValueError as error:
+            raise self.fail(f"bad layout: {error}", start) from None
+
+    # --- literals and attributes
+    def attrs(self) -> dict[str, Any]:
+        attrs = {}
+        self.expect("{")
+        while not self.at("}"):
+            name = self.expect_kind("word", "an attribute name").text
+            self.expect("=")
+            attrs[name] = self.literal()
+            if not self.accept(","):
+                break
+        self.expect("}")
+        return attrs
+
+    def literal(self) -> Any:
+        """A Python literal: consumed token by token up to a comma or closing bracket at depth 0."""
+        start, depth = self.token, 0
+        while self.token.kind not in ("newline", "end"):
+            if depth == 0 and self.token.text in (",", "}", ")", "]"):
+                break
+            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(self.token.text, 0)
+            self.take()
+        text = self.text[start.start : self.token.start].strip()
+        if text in ("nan", "inf", "-inf"):
+            return float(text)
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            raise self.fail(f"expected a Python literal, found {text!r}", start) from None
+
+    # --- ops
+    def block(self, block: Block) -> None:
+        while not self.at("}"):
+            if self.token.kind == "end":
+                raise self.fail("expected '}' before the end of the text")
+            block.append(self.op())
+
+    def op(self) -> Op:
+        names = []
+        start = self.token
+        while self.token.kind == "value":
+            names.append(self.take())
+            if not self.accept(","):
+                break
+        if names:
+            self.expect("=")
+        word = self.expect_kind("word", "an op name")
+        op = self.for_op(word) if word.text == "for" else self.generic_op(word, bool(names))
+        if len(names) != len(op.results):
+            raise self.fail(f"{op.name} has {len(op.results)} results, {len(names)} are named", start)
+        for token, result in zip(names, op.results, strict=True):
+            self.define(token, result)
+        self.newline()
+        return op
+
+    def define(self, token: _Token, value: Value) -> None:
+        if token.text in self.values:
+            raise self.fail(f"{token.text} is defined twice", token, "ir.redefined")
+        self.values[token.text] = value
+
+    def generic_op(self, word: _Token, has_results: bool) -> Op:
+        cls = OPS.get(word.text)
+        if cls is None:
+            raise self.fail(f"unknown op {word.text!r}", word, "ir.unknown_op")
+        operands: list[Value | None] = []
+        bare: list[int] = []
+        while self.token.kind not in ("newline", "end") and self.token.text not in ("{", ":", "}", "("):
+            self.operand(operands, bare)
+            if not self.accept(","):
+                break
+        attrs = self.attrs() if self.at("{") else {}
+        types = self.type_list() if self.accept(":") else []
+        self.resolve(cls, operands, bare, types)
+        body = self.region(types) if self.at("(") else None
+        return self.make(cls, word, operands, attrs, types, body, has_results)
+
+    def make(self, cls, word, operands, attrs, types, body, has_results) -> Op:
+        fields = cls.operand_fields
+        variadic = bool(fields) and fields[-1].variadic
+        if len(operands) > len(fields) and not variadic:
+            raise self.fail(f"{cls.name} takes at most {len(fields)} operands, got {len(operands)}", word, "ir.arity")
+        needed = sum(not f.optional and not f.variadic for f in fields)
+        if len(operands) < needed:
+            raise self.fail(f"{cls.name} takes at least {needed} operands, got {len(operands)}", word, "ir.arity")
+        try:
+            op = cls(*operands, span=self.span(word), types=types if types or not has_results else None, body=body, **attrs)
+        except TypeError as error:
+            raise self.fail(str(error), word, "ir.attribute") from None
+        return op
+
+    def type_list(self) -> list[Type]:
+        types = [self.type()]
+        while self.accept(","):
+            types.append(self.type())
+        return types
+
+    def operand(self, operands: list[Value | None], bare: list[int]) -> None:
+        token = self.take()
+        if token.kind == "word" and token.text == "none":
+            operands.append(None)
+        elif token.kind == "value" or token.kind == "string" or (
+            token.kind == "word" and token.text not in ("True", "False", "nan", "inf")
+        ):
+            operands.append(self.lookup(token))
+        elif token.kind in ("number", "word"):
+            value = _number(token.text)
+            if self.accept(":"):
+                dtype = self.type()
+                if not isinstance(dtype, DType):
+                    raise self.fail("a literal's type must be a dtype", token)
+                operands.append(Constant(value, dtype))
+            else:
+                bare.append(len(operands))
+                operands.append(Constant(value, default_dtype(value)))
+        else:
+            raise self.fail(f"expected an operand, found {token.text!r}", token)
+
+    def lookup(self, token: _Token) -> Value:
+        key = token.text
+        if token.kind == "word":
+            key = f'"{key}"'
+        elif token.kind == "string":
+            key = f'"{ast.literal_eval(key)}"'
+        if key not in self.values:
+            raise self.fail(f"{token.text} is not defined", token, "ir.undefined")
+        return self.values[key]
+
+    def resolve(self, cls, operands: list[Value | None], bare: list[int], types: list[Type]) -> None:
+        """Give each bare literal the dtype that its op's rule fixes."""
+        for index in bare:
+            literal = operands[index]
+            if cls.terminator:
+                expected = element_of(self.yields[-1][index]) if self.yields and index < len(self.yields[-1]) else None
+            else:
+                expected = cls.literal_type(index, operands, types)
+            if isinstance(expected, DType):
+                operands[index] = Constant(literal.value, expected)
+
+    def region(self, types: list[Type]) -> Block:
+        self.expect("(")
+        args = []
+        while not self.at(")"):
+            token = self.expect_kind("value", "a region argument such as %3")
+            self.expect(":")
+            value = Value(self.type())
+            self.define(token, value)
+            args.append(value)
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return self.body(args, types)
+
+    def body(self, args: list[Value], yields: list[Type]) -> Block:
+        body = Block(args)
+        self.expect("{")
+        self.newline()
+        self.yields.append([element_of(t) for t in yields])
+        self.block(body)
+        self.yields.pop()
+        self.expect("}")
+        return body
+
+    def for_op(self, word: _Token) -> Op:
+        index = self.expect_kind("value", "the loop index")
+        self.expect("in")
+        self.expect("range")
+        self.expect("(")
+        operands: list[Value | None] = []
+        bare: list[int] = []
+        for i in range(3):
+            self.operand(operands, bare)
+            self.expect("," if i < 2 else ")")
+        carried: list[_Token] = []
+        types: list[Type] = []
+        if self.accept("iter_args"):
+            self.expect("(")
+            while not self.at(")"):
+                carried.append(self.expect_kind("value", "a carried value"))
+                self.expect("=")
+                self.operand(operands, bare)
+                if not self.accept(","):
+                    break
+            self.expect(")")
+            self.expect(":")
+            types = self.type_list()
+            if len(types) != len(carried):
+                raise self.fail(f"{len(carried)} carried values but {len(types)} types", word)
+        cls = OPS["for"]
+        self.resolve(cls, operands, bare, types)
+        bound = next((o.type for o in operands[:3] if o is not None), I32)
+        args = [Value(bound), *(Value(t) for t in types)]
+        for token, arg in zip([index, *carried], args, strict=True):
+            self.define(token, arg)
+        body = self.body(args, types)
+        return cls(*operands, span=self.span(word), types=types, body=body)
+
+
+def _number(text: str) -> bool | int | float:
+    if text in ("True", "False"):
+        return text == "True"
+    if any(c in text for c in ".en") and not text.lstrip("-").isdigit():
+        return float(text)
+    return int(text)

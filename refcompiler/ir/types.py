@@ -1,0 +1,206 @@
+"""Types of the IR: scalars, pointers, blocks (with an optional layout) and per-thread register vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DType:
+    """A scalar number format. ``kind`` is bool, int, uint or float; ``bits`` the width in memory arithmetic."""
+
+    name: str
+    kind: str
+    bits: int
+    triton_name: str
+    numpy: np.dtype = field(compare=False)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_int(self) -> bool:
+        """An integer of either signedness; bool is not one."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("int", "float")
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "bool"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes in memory; bool takes one."""
+        return max(1, self.bits // 8)
+
+    @property
+    def min_int(self) -> int:
+        return -(1 << (self.bits - 1)) if self.kind == "int" else 0
+
+    @property
+    def max_int(self) -> int:
+        return (1 << (self.bits - (self.kind == "int"))) - 1
+
+    def wrap(self, value: int) -> int:
+        """``value`` modulo 2**bits, as this integer type reads it."""
+        value &= (1 << self.bits) - 1
+        return value - (1 << self.bits) if value > self.max_int else value
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+
+def _dtype(name: str, kind: str, bits: int, triton_name: str, numpy: Any) -> DType:
+    return DType(name, kind, bits, triton_name, np.dtype(numpy))
+
+
+BOOL = _dtype("bool", "bool", 1, "int1", np.bool_)
+I8, I16, I32, I64 = (_dtype(f"i{n}", "int", n, f"int{n}", f"int{n}") for n in (8, 16, 32, 64))
+U8, U16, U32, U64 = (_dtype(f"u{n}", "uint", n, f"uint{n}", f"uint{n}") for n in (8, 16, 32, 64))
+F16 = _dtype("f16", "float", 16, "fp16", np.float16)
+BF16 = _dtype("bf16", "float", 16, "bf16", ml_dtypes.bfloat16)
+F32 = _dtype("f32", "float", 32, "fp32", np.float32)
+F64 = _dtype("f64", "float", 64, "fp64", np.float64)
+
+SIGNED = (I8, I16, I32, I64)
+UNSIGNED = (U8, U16, U32, U64)
+INTS = SIGNED + UNSIGNED
+FLOATS = (F16, BF16, F32, F64)
+DTYPES = {d.name: d for d in (BOOL, *INTS, *FLOATS)}
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType:
+    """A pointer into global memory; ``const`` forbids stores through it."""
+
+    pointee: DType
+    const: bool = False
+
+    def __str__(self) -> str:
+        return f"ptr<{'const ' if self.const else ''}{self.pointee}>"
+
+
+Element = DType | PointerType
+
+
+@dataclass(frozen=True, slots=True)
+class BlockType:
+    """A block of elements. ``layout`` (a LinearLayout) is None at tile level and set at the laid-out level."""
+
+    element: Element
+    shape: tuple[int, ...]
+    layout: Any = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    def __str__(self) -> str:
+        return format_type(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RegType:
+    """``count`` registers of one thread, indexed by constants only."""
+
+    element: Element
+    count: int
+
+    def __str__(self) -> str:
+        return f"reg<{self.count} x {self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedType:
+    """A buffer of ``count`` elements in the shared memory of one CTA."""
+
+    element: Element
+    count: int
+
+    def __str__(self) -> str:
+        return f"shared<{self.count} x {self.element}>"
+
+
+Type = DType | PointerType | BlockType | RegType | SharedType
+
+
+def format_type(type_: Type, layout_names: dict[Any, str] | None = None) -> str:
+    """Text of a type; layouts print by the name given, or in full."""
+    if not isinstance(type_, BlockType):
+        return str(type_)
+    layout = ""
+    if type_.layout is not None:
+        layout = ", " + (layout_names[type_.layout] if layout_names is not None else str(type_.layout))
+    word = "vector" if type_.rank == 1 else "block"
+    return f"{word}<{'x'.join(map(str, type_.shape))} x {type_.element}{layout}>"
+
+
+def element_of(type_: Type) -> Element:
+    """The element type of a block, register vector or shared buffer; a scalar is its own element."""
+    return type_.element if isinstance(type_, BlockType | RegType | SharedType) else type_
+
+
+def shape_of(type_: Type) -> tuple[int, ...]:
+    """The shape of a block; () for scalars, (count,) for register vectors."""
+    if isinstance(type_, BlockType):
+        return type_.shape
+    return (type_.count,) if isinstance(type_, RegType) else ()
+
+
+def with_element(type_: Type, element: Element) -> Type:
+    """``type_`` with another element type and the same shape and layout."""
+    if isinstance(type_, BlockType):
+        return BlockType(element, type_.shape, type_.layout)
+    if isinstance(type_, RegType):
+        return RegType(element, type_.count)
+    return element
+
+
+def block_or_scalar(element: Element, shape: tuple[int, ...], layout: Any = None) -> Type:
+    """A block of that shape, or the scalar itself for shape ()."""
+    return BlockType(element, tuple(shape), layout) if shape else element
+
+
+def join_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The NumPy broadcast of the shapes, or None where they do not fit."""
+    rank = max((len(s) for s in shapes), default=0)
+    out = [1] * rank
+    for shape in shapes:
+        for i, extent in enumerate(shape, rank - len(shape)):
+            if extent != 1:
+                if out[i] not in (1, extent):
+                    return None
+                out[i] = extent
+    return tuple(out)
+
+
+def join_types(types: list[Type], element: Element) -> Type | None:
+    """The type of an elementwise result over ``types``: their joined shape (and common layout) with ``element``."""
+    registers = [t for t in types if isinstance(t, RegType)]
+    if registers:
+        return RegType(element, max(t.count for t in registers))
+    blocks = [t for t in types if isinstance(t, BlockType)]
+    if not blocks:
+        return element
+    shape = join_shapes(*(b.shape for b in blocks))
+    if shape is None:
+        return None
+    layout = next((b.layout for b in blocks if b.layout is not None and b.shape == shape), None)
+    return BlockType(element, shape, layout)

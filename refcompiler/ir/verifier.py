@@ -1,0 +1,114 @@
+"""Checks a function against the rules of SSA, of its level and of each op; every message carries a clause id."""
+
+from __future__ import annotations
+
+from refcompiler.errors import CompileError
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import BlockType
+
+MAX_NUMEL = 1 << 20  # elements of one block, as upstream's TRITON_MAX_TENSOR_NUMEL
+
+
+def verify(func: Func) -> None:
+    """Raise CompileError at the first broken rule."""
+    names = [p.name for p in func.params] + list(func.constexprs)
+    if len(set(names)) != len(names):
+        raise CompileError("ir.parameter", f"@{func.name} has two parameters of one name", func.span)
+    _Verifier(func).run()
+
+
+class _Verifier:
+    def __init__(self, func: Func):
+        self.func = func
+        self.defined: set[Value] = set(func.params)
+
+    def run(self) -> None:
+        self.block(self.func.body, None)
+
+    def block(self, block: Block, parent: Op | None) -> None:
+        scoped: list[Value] = list(block.args)
+        self.defined.update(block.args)
+        for position, op in enumerate(block.ops):
+            self.op(op, parent, last=position == len(block.ops) - 1)
+            self.defined.update(op.results)
+            scoped += op.results
+        if parent is not None and block.terminator is None:
+            raise self.error(parent, "ir.terminator", f"the region of {parent.name} does not end with yield")
+        self.defined.difference_update(scoped)  # what a region defines is not visible outside
+
+    def op(self, op: Op, parent: Op | None, last: bool) -> None:
+        if self.func.level not in op.levels:
+            raise self.error(op, "ir.level", f"{op.name} does not occur at level {self.func.level}")
+        if op.terminator and not (last and parent is not None):
+            raise self.error(op, "ir.terminator", f"{op.name} must end the region of an op")
+        self.operands(op)
+        self.attrs(op)
+        self.types(op)
+        if op.terminator:
+            self.yields(op, parent)
+        op.verify(self.requirement(op))
+        if op.body is not None:
+            self.block(op.body, op)
+
+    def operands(self, op: Op) -> None:
+        fields = op.operand_fields
+        variadic = bool(fields) and fields[-1].variadic
+        if len(op.operands) > len(fields) and not variadic:
+            raise self.error(op, "ir.arity", f"{op.name} takes {len(fields)} operands, got {len(op.operands)}")
+        for index, value in enumerate(op.operands):
+            field = fields[min(index, len(fields) - 1)]
+            if value is None:
+                if not field.optional:
+                    raise self.error(op, "ir.arity", f"{op.name} needs its operand {field.name}")
+            elif not isinstance(value, Constant) and value not in self.defined:
+                raise self.error(op, "ir.dominance", f"operand {field.name} of {op.name} is used before it is defined")
+
+    def attrs(self, op: Op) -> None:
+        for field in op.attr_fields:
+            value = op.attrs[field.name]
+            if field.required and value is None:
+                raise self.error(op, "ir.attribute", f"{op.name} needs its attribute {field.name}")
+            if value is not None and (not isinstance(value, field.type) or (field.type is int and isinstance(value, bool))):
+                raise self.error(op, "ir.attribute", f"{field.name}={value!r} of {op.name} is no {field.type.__name__}")
+
+    def types(self, op: Op) -> None:
+        for result in op.results:
+            if isinstance(result.type, BlockType):
+                self.block_type(op, result.type)
+        if op.explicit_type or op.terminator:
+            return
+        inferred = op.infer()
+        stated = [r.type for r in op.results]
+        if inferred != stated:
+            shown = ", ".join(map(str, stated)) or "nothing"
+            wanted = ", ".join(map(str, inferred)) or "nothing"
+            raise self.error(op, "ir.type", f"{op.name} gives {wanted}, its result says {shown}")
+
+    def block_type(self, op: Op, type_: BlockType) -> None:
+        if type_.numel > MAX_NUMEL:
+            raise self.error(
+                op, "ir.numel", f"a block of {type_.numel} elements exceeds the maximum of {MAX_NUMEL}; use a smaller block"
+            )
+        if any(e < 1 for e in type_.shape):
+            raise self.error(op, "ir.extent", f"extents are positive, got {type_.shape}")
+        if (type_.layout is not None) != (self.func.level == "laid_out"):
+            raise self.error(op, "ir.layout", f"a block has a layout exactly at the laid-out level, here {type_}")
+
+    def yields(self, op: Op, parent: Op) -> None:
+        wanted = parent.yield_types()
+        got = [v.type if v is not None else None for v in op.operands]
+        if wanted != got:
+            shown = ", ".join(map(str, got)) or "nothing"
+            raise self.error(op, "ir.yield", f"yield gives {shown}, {parent.name} needs {', '.join(map(str, wanted)) or 'nothing'}")
+
+    def requirement(self, op: Op):
+        def require(condition: bool, id: str, message: str, at: str | None = None) -> None:
+            if not condition:
+                raise CompileError(id, message, op.spans.get(at, op.span) if at else op.span)
+
+        return require
+
+    def error(self, op: Op, id: str, message: str) -> CompileError:
+        return CompileError(id, message, op.span)
+
+

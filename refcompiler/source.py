@@ -1,0 +1,61 @@
+"""Where things come from: spans in source text and the text itself, including inlining chains."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of source text. Lines are 1-based, columns 0-based character offsets; ``caller`` is the call that inlined it."""
+
+    file: str
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+    caller: Span | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col + 1}"
+
+    def called_from(self, caller: Span | None) -> Span:
+        return replace(self, caller=caller)
+
+
+# Text of files that do not exist on disk under that name (YAML kernels, IR text), by file name.
+_TEXTS: dict[str, list[str]] = {}
+
+
+def register_text(file: str, text: str) -> None:
+    """Make ``text`` the content of ``file`` for error rendering."""
+    _TEXTS[file] = text.splitlines()
+
+
+def source_line(file: str, line: int) -> str | None:
+    """The 1-based ``line`` of ``file``, or None where the text is not known."""
+    lines = _TEXTS.get(file)
+    if lines is not None:
+        return lines[line - 1] if 0 < line <= len(lines) else None
+    text = linecache.getline(file, line)
+    return text.rstrip("\n") if text else None
+
+
+def span_of(node: ast.AST, file: str, line_offset: int = 0, col_offset: int = 0, caller: Span | None = None) -> Span:
+    """The span of a Python AST node parsed from text that starts at ``line_offset``/``col_offset`` of ``file``.
+
+    ``ast`` counts columns in UTF-8 bytes; they are converted to characters where the line is known.
+    """
+    line, end_line = node.lineno + line_offset, node.end_lineno + line_offset
+    col = _characters(file, line, node.col_offset + col_offset)
+    end_col = _characters(file, end_line, node.end_col_offset + col_offset)
+    return Span(file, line, col, end_line, end_col, caller)
+
+
+def _characters(file: str, line: int, byte_col: int) -> int:
+    text = source_line(file, line)
+    if text is None or text.isascii():
+        return byte_col
+    return len(text.encode()[:byte_col].decode(errors="ignore"))
