@@ -4,6 +4,7 @@
 the CuPy of its driver's CUDA major version; `--check` runs one CuPy operation there. This talks to the driver
 library itself, so that it works in an environment that holds no CUDA package yet.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -75,6 +76,7 @@ def visible_gpu() -> Gpu | None:
 
 def _describe(driver: ctypes.CDLL) -> Gpu:
     """The first device of an initialised driver."""
+
     def ask(call: str, *arguments: object) -> int:
         answer = ctypes.c_int()
         _require(driver, getattr(driver, call)(ctypes.byref(answer), *arguments), call)

@@ -128,9 +128,7 @@ def judge(
     return _summary(name, got, np.where(skipped, 0.0, ratio), bound, shown, int((~skipped).sum()))
 
 
-def _summary(
-    name: str, got: np.ndarray, ratio: np.ndarray, bound: Any, ref: np.ndarray, compared: int
-) -> Comparison:
+def _summary(name: str, got: np.ndarray, ratio: np.ndarray, bound: Any, ref: np.ndarray, compared: int) -> Comparison:
     failures = int((ratio > 1).sum())
     if not got.size:
         return Comparison(True, 0.0, None, None, None, 0.0, f"{name}: empty", 0, 0)
@@ -226,9 +224,7 @@ def _dot(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     terms = np.asarray(refs[f"{name}.abs_terms"], np.float64)
     g = gamma(tolerance.depth, acc.u * (2 if tolerance.truncating else 1))
     if not np.all(np.isfinite(g)):
-        raise OracleError(
-            f"depth {tolerance.depth} is too large for an accumulator in {acc.name}: no bound exists"
-        )
+        raise OracleError(f"depth {tolerance.depth} is too large for an accumulator in {acc.name}: no bound exists")
     underflow = acc.min_normal if tolerance.flush else acc.min_subnormal
     # the last rounding is of the output's format: below its normal range it errs by half a subnormal
     store = fmt.u * (np.abs(ref) + g * terms) + (fmt.min_subnormal / 2 if fmt != acc else 0.0)
@@ -244,9 +240,7 @@ def _dot(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     return np.where(possible, 0.0, ratio), np.where(terms == 0, 0.0, bound), ref
 
 
-def _derived(
-    got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tolerance
-) -> tuple[Any, Any, Any]:
+def _derived(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tolerance) -> tuple[Any, Any, Any]:
     fmt = _float_output(got, name, "derived")
     if f"{name}.lower" not in refs:
         raise OracleError(
@@ -263,9 +257,7 @@ def _derived(
     ratio = np.where(
         inside, np.minimum(_ratio(np.abs(y - ref), room), 1.0), np.maximum(_ratio(np.abs(y - ref), room), 2.0)
     )
-    ratio = np.where(
-        y == ref, np.where(inside, 0.0, ratio), np.where(inside & ~np.isfinite(ratio), 1.0, ratio)
-    )
+    ratio = np.where(y == ref, np.where(inside, 0.0, ratio), np.where(inside & ~np.isfinite(ratio), 1.0, ratio))
     ratio = np.where(np.isnan(lower), np.where(np.isnan(y), 0.0, np.inf), ratio)
     anything = np.isneginf(lower) & np.isposinf(upper)
     return np.where(anything, 0.0, ratio), np.maximum(upper - ref, ref - lower), ref
@@ -306,9 +298,7 @@ def self_check(
     found: list[Weakness] = []
     verdict = judge(right, refs, name, tolerance)
     if not verdict.ok:
-        found.append(
-            Weakness("right", f"the reference itself, rounded to {fmt.name}, is rejected: {verdict.message}")
-        )
+        found.append(Weakness("right", f"the reference itself, rounded to {fmt.name}, is rejected: {verdict.message}"))
     for wrong, text, array in _wrong_outputs(refs, name, right, stale):
         different = not np.array_equal(_bits(array), _bits(right))
         if (different or wrong == "zeros") and judge(array, refs, name, tolerance).ok:
@@ -322,12 +312,8 @@ def _wrong_outputs(
     fmt = format_of(right)
     wrongs = [("zeros", "zeros everywhere", np.zeros_like(right))]
     if stale is not None:
-        wrongs.append(
-            ("stale", "the content before the run", np.asarray(stale, right.dtype).reshape(right.shape))
-        )
-    wrongs.append(
-        ("shifted", "every value one element further", np.roll(right.ravel(), 1).reshape(right.shape))
-    )
+        wrongs.append(("stale", "the content before the run", np.asarray(stale, right.dtype).reshape(right.shape)))
+    wrongs.append(("shifted", "every value one element further", np.roll(right.ravel(), 1).reshape(right.shape)))
     if fmt.is_float:
         scaled = to_format(np.asarray(refs[name]).astype(np.float64) * 1.01, fmt)
         wrongs.append(("scaled", "the reference times 1.01", scaled))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of source text. Lines are 1-based, columns 0-based character offsets; ``caller`` is the call that inlined it."""
+    """A range of source text: lines 1-based, columns 0-based characters; ``caller`` is the call that inlined it."""
 
     file: str
     line: int

@@ -1,4 +1,5 @@
 """What is installed: pins within their bounds, complete extras, a wheel that carries spec/ and type marks."""
+
 from __future__ import annotations
 
 import subprocess

@@ -33,8 +33,11 @@ class Elementwise(Op):
             "ir.elementwise",
             f"{self.name} needs one element type, got {', '.join(map(str, elements))}",
         )
-        require(join_types([o.type for o in self.operands], BOOL) is not None, "shape.broadcast#E1",
-                f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast")
+        require(
+            join_types([o.type for o in self.operands], BOOL) is not None,
+            "shape.broadcast#E1",
+            f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast",
+        )
 
     def fold(self) -> Value | None:
         if not all(isinstance(o, Constant) for o in self.operands):
@@ -71,12 +74,22 @@ class Select(Op, name="select"):
         return [joined if joined is not None else element]
 
     def verify(self, require) -> None:
-        require(element_of(self.condition.type) is BOOL, "select.where#E1",
-                f"the condition of select must be bool, got {self.condition.type}", "condition")
-        require(element_of(self.x.type) == element_of(self.y.type), "ir.elementwise",
-                f"select needs one element type, got {self.x.type} and {self.y.type}")
-        require(join_types([o.type for o in self.operands], BOOL) is not None, "shape.broadcast#E1",
-                f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast")
+        require(
+            element_of(self.condition.type) is BOOL,
+            "select.where#E1",
+            f"the condition of select must be bool, got {self.condition.type}",
+            "condition",
+        )
+        require(
+            element_of(self.x.type) == element_of(self.y.type),
+            "ir.elementwise",
+            f"select needs one element type, got {self.x.type} and {self.y.type}",
+        )
+        require(
+            join_types([o.type for o in self.operands], BOOL) is not None,
+            "shape.broadcast#E1",
+            f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast",
+        )
 
     def fold(self) -> Value | None:
         if isinstance(self.condition, Constant):
@@ -101,7 +114,11 @@ class Cast(Op, name="cast", explicit_type=True):
 
     def verify(self, require) -> None:
         source, target = element_of(self.x.type), element_of(self.result.type)
-        require(isinstance(source, DType) and isinstance(target, DType), "cast.numeric#E1", f"cannot cast {source} to {target}")
+        require(
+            isinstance(source, DType) and isinstance(target, DType),
+            "cast.numeric#E1",
+            f"cannot cast {source} to {target}",
+        )
         require(self.result.type == with_element(self.x.type, target), "ir.type", "cast keeps the shape")
 
     def fold(self) -> Value | None:
@@ -120,7 +137,7 @@ class Cast(Op, name="cast", explicit_type=True):
 
 
 class Bitcast(Op, name="bitcast", explicit_type=True):
-    """The same bits read as another dtype of the same width, or a pointer as a pointer to another dtype.  Spec: cast.bitcast"""
+    """The same bits as another dtype of that width, or a pointer to another dtype.  Spec: cast.bitcast"""
 
     x = operand()
 

@@ -51,7 +51,7 @@ def _sum_error(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
 
 
 def _to_odd(value: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """``value`` with its last bit made odd where ``error`` says that it was rounded: a second rounding is then exact."""
+    """``value`` with its last bit made odd where it was rounded by ``error``: a second rounding is then exact."""
     bits = np.ascontiguousarray(value).view(np.int64)
     inexact = (error != 0) & np.isfinite(error) & (bits & 1 == 0)
     toward_zero = (error > 0) != (value > 0)
@@ -158,7 +158,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 
 def cast(x: np.ndarray, source: DType, target: DType) -> np.ndarray:
-    """Numeric conversion: integers wrap, float to integer goes toward zero, saturates and takes NaN to 0 (as PTX cvt.rzi)."""
+    """Numeric conversion: integers wrap; float to integer goes toward zero, saturates, takes NaN to 0 (PTX cvt.rzi)."""
     if target.is_bool:
         return x != 0
     if source.is_float and target.is_int:
@@ -185,4 +185,9 @@ def _f64_to_16(x: np.ndarray, target: DType) -> np.ndarray:
     back = single.astype(np.float64)
     away = np.abs(back) > np.abs(x)
     inexact = (back != x) & np.isfinite(single) & (bits & 1 == 0)
-    return np.where(inexact, np.where(away, bits - 1, bits + 1), bits).astype(np.int32).view(np.float32).astype(target.numpy)
+    return (
+        np.where(inexact, np.where(away, bits - 1, bits + 1), bits)
+        .astype(np.int32)
+        .view(np.float32)
+        .astype(target.numpy)
+    )

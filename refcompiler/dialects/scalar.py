@@ -1,4 +1,4 @@
-"""The table of scalar functions: one row per elementwise op, with its dtypes, meaning in NumPy and spelling in CUDA C++."""
+"""The table of scalar functions: one row per elementwise op, its dtypes, meaning in NumPy and CUDA C++ spelling."""
 
 from __future__ import annotations
 
@@ -46,11 +46,17 @@ class Scalar:
 
 def _wrap(operator: str) -> dict[str, str]:
     """Two's complement wrap: signed C++ overflow is undefined, so the sum is formed in the unsigned type."""
-    return {"int": f"wrap({{x}} {operator} {{y}})", "uint": f"{{x}} {operator} {{y}}", "float": f"{{x}} {operator} {{y}}"}
+    return {
+        "int": f"wrap({{x}} {operator} {{y}})",
+        "uint": f"{{x}} {operator} {{y}}",
+        "float": f"{{x}} {operator} {{y}}",
+    }
 
 
 def _compare(name: str, operator: str, numpy: Callable, doc: str) -> Scalar:
-    return Scalar(name, 2, (BOOL, *NUMBERS), numpy, f"{{x}} {operator} {{y}}", "compare.comparisons", doc, result="bool")
+    return Scalar(
+        name, 2, (BOOL, *NUMBERS), numpy, f"{{x}} {operator} {{y}}", "compare.comparisons", doc, result="bool"
+    )
 
 
 def _math(name: str, numpy: Callable, f32: str, f64: str, doc: str) -> Scalar:
@@ -61,35 +67,127 @@ ROWS: tuple[Scalar, ...] = (
     Scalar("add", 2, NUMBERS, numeric.add, _wrap("+"), "arith.binary", "x + y; integers wrap.", commutative=True),
     Scalar("sub", 2, NUMBERS, numeric.sub, _wrap("-"), "arith.binary", "x - y; integers wrap."),
     Scalar("mul", 2, NUMBERS, numeric.mul, _wrap("*"), "arith.binary", "x * y; integers wrap.", commutative=True),
-    Scalar("div", 2, NUMBERS, numeric.div, "div({x}, {y})", "arith.division",
-           "x / y: floats correctly rounded, integers toward zero."),
+    Scalar(
+        "div",
+        2,
+        NUMBERS,
+        numeric.div,
+        "div({x}, {y})",
+        "arith.division",
+        "x / y: floats correctly rounded, integers toward zero.",
+    ),
     Scalar("div_rn", 2, (F32,), numeric.div, "div({x}, {y})", "arith.division", "x / y, correctly rounded."),
     Scalar("rem", 2, NUMBERS, numeric.rem, "rem({x}, {y})", "arith.division", "C remainder: the sign of x."),
     Scalar("fma", 3, FLOATS, numeric.fma, "fma({x}, {y}, {z})", "arith.fma", "x * y + z with one rounding."),
     Scalar("and", 2, BITS, np.bitwise_and, "{x} & {y}", "arith.bitwise", "Bitwise and.", commutative=True),
     Scalar("or", 2, BITS, np.bitwise_or, "{x} | {y}", "arith.bitwise", "Bitwise or.", commutative=True),
-    Scalar("xor", 2, BITS, np.bitwise_xor, "{x} ^ {y}", "arith.bitwise", "Bitwise exclusive or.", commutative=True),
-    Scalar("shl", 2, INTS, numeric.shl, "shl({x}, {y})", "arith.shift", "x << y; 0 where y is not below the width."),
-    Scalar("shr", 2, INTS, numeric.shr, "shr({x}, {y})", "arith.shift",
-           "x >> y, arithmetic for signed x; 0 or all sign bits where y is not below the width."),
-    Scalar("umulhi", 2, tuple(d for d in INTS if d.bits >= 32), numeric.umulhi, "umulhi({x}, {y})", "arith.umulhi",
-           "High half of the unsigned product.", commutative=True),
-    Scalar("not", 1, BITS, np.invert, {"bool": "!{x}", "int": "~{x}", "uint": "~{x}"}, "arith.bitwise", "Bitwise complement."),
-    Scalar("neg", 1, SIGNED + FLOATS, np.negative, {"int": "wrap(0 - {x})", "float": "-{x}"}, "arith.unary",
-           "-x; neg(+0.0) is -0.0, the least integer is its own negation."),
-    Scalar("abs", 1, NUMBERS, numeric.absolute, "abs({x})", "math.abs", "|x|; the least integer is its own absolute value."),
+    Scalar(
+        "xor",
+        2,
+        BITS,
+        np.bitwise_xor,
+        "{x} ^ {y}",
+        "arith.bitwise",
+        "Bitwise exclusive or.",
+        commutative=True,
+    ),
+    Scalar(
+        "shl",
+        2,
+        INTS,
+        numeric.shl,
+        "shl({x}, {y})",
+        "arith.shift",
+        "x << y; 0 where y is not below the width.",
+    ),
+    Scalar(
+        "shr",
+        2,
+        INTS,
+        numeric.shr,
+        "shr({x}, {y})",
+        "arith.shift",
+        "x >> y, arithmetic for signed x; 0 or all sign bits where y is not below the width.",
+    ),
+    Scalar(
+        "umulhi",
+        2,
+        tuple(d for d in INTS if d.bits >= 32),
+        numeric.umulhi,
+        "umulhi({x}, {y})",
+        "arith.umulhi",
+        "High half of the unsigned product.",
+        commutative=True,
+    ),
+    Scalar(
+        "not",
+        1,
+        BITS,
+        np.invert,
+        {"bool": "!{x}", "int": "~{x}", "uint": "~{x}"},
+        "arith.bitwise",
+        "Bitwise complement.",
+    ),
+    Scalar(
+        "neg",
+        1,
+        SIGNED + FLOATS,
+        np.negative,
+        {"int": "wrap(0 - {x})", "float": "-{x}"},
+        "arith.unary",
+        "-x; neg(+0.0) is -0.0, the least integer is its own negation.",
+    ),
+    Scalar(
+        "abs",
+        1,
+        NUMBERS,
+        numeric.absolute,
+        "abs({x})",
+        "math.abs",
+        "|x|; the least integer is its own absolute value.",
+    ),
     _compare("cmp_lt", "<", np.less, "x < y; false with NaN."),
     _compare("cmp_le", "<=", np.less_equal, "x <= y; false with NaN."),
     _compare("cmp_gt", ">", np.greater, "x > y; false with NaN."),
     _compare("cmp_ge", ">=", np.greater_equal, "x >= y; false with NaN."),
     _compare("cmp_eq", "==", np.equal, "x == y; false with NaN, +0.0 equals -0.0."),
     _compare("cmp_ne", "!=", np.not_equal, "x != y; true with NaN."),
-    Scalar("maximum", 2, NUMBERS, numeric.maximum, "maximum({x}, {y})", "select.extrema",
-           "The larger operand; the other operand where one is NaN."),
-    Scalar("minimum", 2, NUMBERS, numeric.minimum, "minimum({x}, {y})", "select.extrema",
-           "The smaller operand; the other operand where one is NaN."),
-    Scalar("maximum_nan", 2, FLOATS, np.maximum, "maximum_nan({x}, {y})", "select.extrema", "The larger operand; NaN where either is."),
-    Scalar("minimum_nan", 2, FLOATS, np.minimum, "minimum_nan({x}, {y})", "select.extrema", "The smaller operand; NaN where either is."),
+    Scalar(
+        "maximum",
+        2,
+        NUMBERS,
+        numeric.maximum,
+        "maximum({x}, {y})",
+        "select.extrema",
+        "The larger operand; the other operand where one is NaN.",
+    ),
+    Scalar(
+        "minimum",
+        2,
+        NUMBERS,
+        numeric.minimum,
+        "minimum({x}, {y})",
+        "select.extrema",
+        "The smaller operand; the other operand where one is NaN.",
+    ),
+    Scalar(
+        "maximum_nan",
+        2,
+        FLOATS,
+        np.maximum,
+        "maximum_nan({x}, {y})",
+        "select.extrema",
+        "The larger operand; NaN where either is.",
+    ),
+    Scalar(
+        "minimum_nan",
+        2,
+        FLOATS,
+        np.minimum,
+        "minimum_nan({x}, {y})",
+        "select.extrema",
+        "The smaller operand; NaN where either is.",
+    ),
     _math("exp", numeric.through_f64(np.exp), "expf({x})", "exp({x})", "e to the power x."),
     _math("exp2", numeric.through_f64(np.exp2), "exp2f({x})", "exp2({x})", "2 to the power x."),
     _math("log", numeric.through_f64(np.log), "logf({x})", "log({x})", "Natural logarithm."),

@@ -36,10 +36,17 @@ class For(Op, name="for"):
     def verify(self, require) -> None:
         bounds = [self.start.type, self.stop.type, self.step.type]
         integer = all(isinstance(t, DType) and t.is_int and t == bounds[0] for t in bounds)
-        require(integer, "control.for_range#E1",
-                f"range needs integer scalars of one type, got {', '.join(map(str, bounds))}")
+        require(
+            integer,
+            "control.for_range#E1",
+            f"range needs integer scalars of one type, got {', '.join(map(str, bounds))}",
+        )
         args = [a.type for a in self.body.args]
-        require(args == [bounds[0], *self.infer()], "ir.type", "the loop's region takes the index and the carried values")
+        require(
+            args == [bounds[0], *self.infer()],
+            "ir.type",
+            "the loop's region takes the index and the carried values",
+        )
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:

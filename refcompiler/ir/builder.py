@@ -23,7 +23,14 @@ class Builder:
             op.span = self.span
         return self.block.append(op)
 
-    def op(self, name: str, *operands: Value | None, types: list[Type] | None = None, body: Block | None = None, **attrs: Any) -> Op:
+    def op(
+        self,
+        name: str,
+        *operands: Value | None,
+        types: list[Type] | None = None,
+        body: Block | None = None,
+        **attrs: Any,
+    ) -> Op:
         """Create the op called ``name``, append it and return it."""
         return self.add(OPS[name](*operands, span=self.span, types=types, body=body, **attrs))
 

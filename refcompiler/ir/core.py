@@ -146,7 +146,11 @@ class Op(metaclass=OpMeta):
 
     @property
     def pure(self) -> bool:
-        return not self.effects and not self.terminator and (self.body is None or all(o.pure or o.terminator for o in self.body.walk()))
+        return (
+            not self.effects
+            and not self.terminator
+            and (self.body is None or all(o.pure or o.terminator for o in self.body.walk()))
+        )
 
     def clone(self, values: dict[Value, Value]) -> Op:
         """A copy with operands replaced by ``values``, which gains the copies of results and region arguments."""

@@ -52,8 +52,7 @@ class _Token:
 def parse_func(text: str, file: str = "<ir>") -> Func:
     """The function that ``text`` describes. Raises CompileError with the place in the text."""
     register_text(file, text)
-    func = _Parser(text, file).func()
-    return func
+    return _Parser(text, file).func()
 
 
 class _Parser:
@@ -118,7 +117,9 @@ class _Parser:
         return self.take()
 
     def _shown(self) -> str:
-        return {"newline": "the end of the line", "end": "the end of the text"}.get(self.token.kind, repr(self.token.text))
+        return {"newline": "the end of the line", "end": "the end of the text"}.get(
+            self.token.kind, repr(self.token.text)
+        )
 
     def newline(self) -> None:
         if self.token.kind == "newline":
@@ -194,7 +195,10 @@ class _Parser:
             return PointerType(pointee, const)
         if word.text in ("vector", "block", "reg", "shared"):
             return self.block_type(word.text)
-        raise self.fail(f"unknown type {word.text!r}; expected a dtype ({', '.join(DTYPES)}), ptr, vector, block, reg or shared", word)
+        raise self.fail(
+            f"unknown type {word.text!r}; expected a dtype ({', '.join(DTYPES)}), ptr, vector, block, reg or shared",
+            word,
+        )
 
     def block_type(self, word: str) -> Type:
         self.expect("<")
@@ -311,7 +315,13 @@ class _Parser:
         if len(operands) < needed:
             raise self.fail(f"{cls.name} takes at least {needed} operands, got {len(operands)}", word, "ir.arity")
         try:
-            op = cls(*operands, span=self.span(word), types=types if types or not has_results else None, body=body, **attrs)
+            op = cls(
+                *operands,
+                span=self.span(word),
+                types=types if types or not has_results else None,
+                body=body,
+                **attrs,
+            )
         except TypeError as error:
             raise self.fail(str(error), word, "ir.attribute") from None
         return op
@@ -326,13 +336,16 @@ class _Parser:
         token = self.take()
         if token.kind == "word" and token.text == "none":
             operands.append(None)
-        elif token.kind == "value" or token.kind == "string" or (
-            token.kind == "word" and token.text not in ("True", "False", "nan", "inf")
+        elif (
+            token.kind == "value"
+            or token.kind == "string"
+            or (token.kind == "word" and token.text not in ("True", "False", "nan", "inf"))
         ):
             operands.append(self.lookup(token))
         elif token.kind in ("number", "word"):
             value = _number(token.text)
-            if self.accept(":"):
+            if self.at(":") and self.token.start == token.start + len(token.text):  # 0.1:f16, no space before the colon
+                self.take()
                 dtype = self.type()
                 if not isinstance(dtype, DType):
                     raise self.fail("a literal's type must be a dtype", token)

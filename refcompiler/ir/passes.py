@@ -17,7 +17,7 @@ from refcompiler.ir.verifier import verify
 
 @dataclass(frozen=True)
 class Pass:
-    """A named step over one function. ``run(func, context)`` edits it in place or returns a new one; ``why`` is why it stands here."""
+    """A named step: ``run(func, context)`` edits the function or returns a new one; ``why`` is why it stands here."""
 
     name: str
     run: Callable[[Func, Any], Func | None]
@@ -38,7 +38,7 @@ class PassManager:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def run(self, func: Func) -> Func:
-        """The function after all passes. A limit of the target passes through; any other failure is an InternalError."""
+        """The function after all passes. A limit of the target passes through, all else is an InternalError."""
         origin = print_func(func)
         for number, step in enumerate(self.passes):
             started = time.perf_counter()

@@ -6,11 +6,13 @@ import math
 import re
 from typing import Any
 
-from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import BF16, BOOL, F16, F32, I32, BlockType, DType, Type, element_of, format_type
+from refcompiler.ir.core import Block, Constant, Func, Op, Value, normalise_literal
+from refcompiler.ir.types import BOOL, F32, I32, BlockType, DType, Type, element_of, format_type
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-RESERVED = frozenset({"none", "True", "False", "nan", "inf", "for", "in", "range", "iter_args", "yield", "func", "layout"})
+RESERVED = frozenset(
+    {"none", "True", "False", "nan", "inf", "for", "in", "range", "iter_args", "yield", "func", "layout"}
+)
 LEVEL_KEYWORD = {"tile": "func", "laid_out": "laid_out func", "simt": "simt func"}
 _INDENT = "  "
 
@@ -28,10 +30,8 @@ def format_literal(value: bool | int | float, dtype: DType) -> str:
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if dtype in (F32, F16, BF16):
-        text = str(dtype.numpy.type(value))
-        return text if any(c in text for c in ".e") else text + ".0"
-    return repr(value)
+    digits = next(d for d in range(1, 18) if normalise_literal(f"{value:.{d}g}", dtype) == value)
+    return repr(float(f"{value:.{digits}g}"))
 
 
 def default_dtype(value: bool | int | float) -> DType:
@@ -153,4 +153,3 @@ class _Printer:
 
 def _format_attrs(attrs: dict[str, Any]) -> str:
     return "{" + ", ".join(f"{k}={v!r}" for k, v in attrs.items()) + "}"
-

@@ -14,7 +14,7 @@ Rule = Callable[["Op", "Rewriter"], Value | list[Value] | None]
 def rewrite(*op_names: str):
     """Mark a function ``rule(op, rw)`` as a rewrite of the named ops.
 
-    A rule returns the value that replaces the op's result (possibly made with ``rw.op``), or None where it does not apply.
+    A rule returns the value that replaces the op's result (possibly made with ``rw.op``), or None.
     Its docstring is the rule as one algebraic line with its side condition.
     """
 

@@ -68,7 +68,9 @@ class _Verifier:
             value = op.attrs[field.name]
             if field.required and value is None:
                 raise self.error(op, "ir.attribute", f"{op.name} needs its attribute {field.name}")
-            if value is not None and (not isinstance(value, field.type) or (field.type is int and isinstance(value, bool))):
+            if value is not None and (
+                not isinstance(value, field.type) or (field.type is int and isinstance(value, bool))
+            ):
                 raise self.error(op, "ir.attribute", f"{field.name}={value!r} of {op.name} is no {field.type.__name__}")
 
     def types(self, op: Op) -> None:
@@ -87,7 +89,9 @@ class _Verifier:
     def block_type(self, op: Op, type_: BlockType) -> None:
         if type_.numel > MAX_NUMEL:
             raise self.error(
-                op, "ir.numel", f"a block of {type_.numel} elements exceeds the maximum of {MAX_NUMEL}; use a smaller block"
+                op,
+                "ir.numel",
+                f"a block of {type_.numel} elements exceeds the maximum of {MAX_NUMEL}; use a smaller block",
             )
         if any(e < 1 for e in type_.shape):
             raise self.error(op, "ir.extent", f"extents are positive, got {type_.shape}")
@@ -99,7 +103,11 @@ class _Verifier:
         got = [v.type if v is not None else None for v in op.operands]
         if wanted != got:
             shown = ", ".join(map(str, got)) or "nothing"
-            raise self.error(op, "ir.yield", f"yield gives {shown}, {parent.name} needs {', '.join(map(str, wanted)) or 'nothing'}")
+            raise self.error(
+                op,
+                "ir.yield",
+                f"yield gives {shown}, {parent.name} needs {', '.join(map(str, wanted)) or 'nothing'}",
+            )
 
     def requirement(self, op: Op):
         def require(condition: bool, id: str, message: str, at: str | None = None) -> None:
@@ -110,5 +118,3 @@ class _Verifier:
 
     def error(self, op: Op, id: str, message: str) -> CompileError:
         return CompileError(id, message, op.span)
-
-

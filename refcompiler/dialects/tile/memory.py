@@ -18,7 +18,7 @@ def pointee(type_: Type) -> DType | None:
 
 
 class AddPtr(Op, name="addptr"):
-    """``pointer`` moved by ``offset`` elements; unsigned offsets below 64 bits extend with zeros.  Spec: memory.pointers"""
+    """``pointer`` moved by ``offset`` elements; unsigned offsets extend with zeros.  Spec: memory.pointers"""
 
     pointer = operand()
     offset = operand()
@@ -29,11 +29,23 @@ class AddPtr(Op, name="addptr"):
 
     def verify(self, require) -> None:
         offset = element_of(self.offset.type)
-        require(pointee(self.pointer.type) is not None, "memory.pointers#E1", f"expected a pointer, got {self.pointer.type}", "pointer")
-        require(isinstance(offset, DType) and offset.is_int, "memory.pointers#E2",
-                f"a pointer moves by integers, got {self.offset.type}", "offset")
-        require(join_types([self.pointer.type, self.offset.type], BOOL) is not None, "shape.broadcast#E1",
-                f"the shapes of {self.pointer.type} and {self.offset.type} do not broadcast")
+        require(
+            pointee(self.pointer.type) is not None,
+            "memory.pointers#E1",
+            f"expected a pointer, got {self.pointer.type}",
+            "pointer",
+        )
+        require(
+            isinstance(offset, DType) and offset.is_int,
+            "memory.pointers#E2",
+            f"a pointer moves by integers, got {self.offset.type}",
+            "offset",
+        )
+        require(
+            join_types([self.pointer.type, self.offset.type], BOOL) is not None,
+            "shape.broadcast#E1",
+            f"the shapes of {self.pointer.type} and {self.offset.type} do not broadcast",
+        )
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
@@ -56,17 +68,49 @@ class Load(Op, name="load", effects={"read"}):
         return [joined if joined is not None else element]
 
     def verify(self, require) -> None:
-        require(pointee(self.pointer.type) is not None, "memory.load#E1",
-                f"load needs a pointer or a block of pointers, got {self.pointer.type}", "pointer")
-        require(self.mask is None or element_of(self.mask.type) is BOOL, "memory.load#E2",
-                f"the mask of load must be bool, got {self.mask and self.mask.type}", "mask")
-        require(self.other is None or self.mask is not None, "memory.load#E3", "`other` cannot be provided without `mask`", "other")
-        require(self.other is None or element_of(self.other.type) == pointee(self.pointer.type), "ir.type",
-                f"other is {self.other and self.other.type}, the pointer gives {pointee(self.pointer.type)}", "other")
+        require(
+            pointee(self.pointer.type) is not None,
+            "memory.load#E1",
+            f"load needs a pointer or a block of pointers, got {self.pointer.type}",
+            "pointer",
+        )
+        require(
+            self.mask is None or element_of(self.mask.type) is BOOL,
+            "memory.load#E2",
+            f"the mask of load must be bool, got {self.mask and self.mask.type}",
+            "mask",
+        )
+        require(
+            self.other is None or self.mask is not None,
+            "memory.load#E3",
+            "`other` cannot be provided without `mask`",
+            "other",
+        )
+        require(
+            self.other is None or element_of(self.other.type) == pointee(self.pointer.type),
+            "ir.type",
+            f"other is {self.other and self.other.type}, the pointer gives {pointee(self.pointer.type)}",
+            "other",
+        )
         shapes = [shape_of(o.type) for o in self.operands if o is not None]
-        require(join_shapes(*shapes) is not None, "shape.broadcast#E1", "pointer, mask and other do not broadcast", "mask")
-        require(self.cache in CACHE_LOAD, "memory.load#E5", f"cache modifier {self.cache} not supported; one of {CACHE_LOAD}", "cache")
-        require(self.eviction in EVICTION, "memory.load#E6", f"eviction policy {self.eviction} not supported", "eviction")
+        require(
+            join_shapes(*shapes) is not None,
+            "shape.broadcast#E1",
+            "pointer, mask and other do not broadcast",
+            "mask",
+        )
+        require(
+            self.cache in CACHE_LOAD,
+            "memory.load#E5",
+            f"cache modifier {self.cache} not supported; one of {CACHE_LOAD}",
+            "cache",
+        )
+        require(
+            self.eviction in EVICTION,
+            "memory.load#E6",
+            f"eviction policy {self.eviction} not supported",
+            "eviction",
+        )
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
@@ -84,19 +128,45 @@ class Store(Op, name="store", effects={"write"}):
 
     def verify(self, require) -> None:
         element = element_of(self.pointer.type)
-        require(isinstance(element, PointerType), "memory.store#E1",
-                f"store needs a pointer or a block of pointers, got {self.pointer.type}", "pointer")
+        require(
+            isinstance(element, PointerType),
+            "memory.store#E1",
+            f"store needs a pointer or a block of pointers, got {self.pointer.type}",
+            "pointer",
+        )
         require(not element.const, "memory.store#E2", "cannot store to a constant pointer", "pointer")
-        require(element_of(self.value.type) == element.pointee, "ir.type",
-                f"value is {self.value.type}, the pointer takes {element.pointee}", "value")
-        require(self.mask is None or element_of(self.mask.type) is BOOL, "memory.store#E3",
-                f"the mask of store must be bool, got {self.mask and self.mask.type}", "mask")
+        require(
+            element_of(self.value.type) == element.pointee,
+            "ir.type",
+            f"value is {self.value.type}, the pointer takes {element.pointee}",
+            "value",
+        )
+        require(
+            self.mask is None or element_of(self.mask.type) is BOOL,
+            "memory.store#E3",
+            f"the mask of store must be bool, got {self.mask and self.mask.type}",
+            "mask",
+        )
         shapes = [shape_of(o.type) for o in self.operands if o is not None]
-        require(join_shapes(*shapes) == shape_of(self.pointer.type), "memory.store#E4",
-                f"value and mask must broadcast to the pointer's shape {shape_of(self.pointer.type)}, got "
-                f"{', '.join(map(str, shapes[1:]))}", "value")
-        require(self.cache in CACHE_STORE, "memory.store#E5", f"cache modifier {self.cache} not supported; one of {CACHE_STORE}", "cache")
-        require(self.eviction in EVICTION, "memory.store#E6", f"eviction policy {self.eviction} not supported", "eviction")
+        require(
+            join_shapes(*shapes) == shape_of(self.pointer.type),
+            "memory.store#E4",
+            f"value and mask must broadcast to the pointer's shape {shape_of(self.pointer.type)}, got "
+            f"{', '.join(map(str, shapes[1:]))}",
+            "value",
+        )
+        require(
+            self.cache in CACHE_STORE,
+            "memory.store#E5",
+            f"cache modifier {self.cache} not supported; one of {CACHE_STORE}",
+            "cache",
+        )
+        require(
+            self.eviction in EVICTION,
+            "memory.store#E6",
+            f"eviction policy {self.eviction} not supported",
+            "eviction",
+        )
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:

@@ -16,7 +16,12 @@ class ProgramId(Op, name="program_id"):
         return [I32]
 
     def verify(self, require) -> None:
-        require(self.axis in (0, 1, 2), "program.program_id#E1", f"program_id axis must be 0, 1, or 2 but got {self.axis}", "axis")
+        require(
+            self.axis in (0, 1, 2),
+            "program.program_id#E1",
+            f"program_id axis must be 0, 1, or 2 but got {self.axis}",
+            "axis",
+        )
 
 
 class NumPrograms(Op, name="num_programs"):
@@ -28,7 +33,12 @@ class NumPrograms(Op, name="num_programs"):
         return [I32]
 
     def verify(self, require) -> None:
-        require(self.axis in (0, 1, 2), "program.num_programs#E1", f"num_programs axis must be 0, 1, or 2 but got {self.axis}", "axis")
+        require(
+            self.axis in (0, 1, 2),
+            "program.num_programs#E1",
+            f"num_programs axis must be 0, 1, or 2 but got {self.axis}",
+            "axis",
+        )
 
 
 class Arange(Op, name="arange", explicit_type=True):
@@ -39,11 +49,23 @@ class Arange(Op, name="arange", explicit_type=True):
 
     def verify(self, require) -> None:
         type_ = self.result.type
-        require(self.end > self.start, "creation.arange#E1",
-                f"arange's end ({self.end}) must be greater than its start ({self.start})", "end")
-        require(isinstance(type_, BlockType) and type_.element is I32 and type_.shape == (self.end - self.start,), "ir.type",
-                f"arange gives vector<{self.end - self.start} x i32>, not {type_}")
-        require(-(1 << 31) <= self.start and self.end <= 1 << 31, "creation.arange#E3", "arange must fit in i32", "end")
+        require(
+            self.end > self.start,
+            "creation.arange#E1",
+            f"arange's end ({self.end}) must be greater than its start ({self.start})",
+            "end",
+        )
+        require(
+            isinstance(type_, BlockType) and type_.element is I32 and type_.shape == (self.end - self.start,),
+            "ir.type",
+            f"arange gives vector<{self.end - self.start} x i32>, not {type_}",
+        )
+        require(
+            -(1 << 31) <= self.start and self.end <= 1 << 31,
+            "creation.arange#E3",
+            "arange must fit in i32",
+            "end",
+        )
 
 
 class Full(Op, name="full", explicit_type=True):
@@ -53,8 +75,11 @@ class Full(Op, name="full", explicit_type=True):
 
     def verify(self, require) -> None:
         type_ = self.result.type
-        require(isinstance(type_, BlockType) and type_.element == self.value.type, "ir.type",
-                f"full of {self.value.type} cannot give {type_}")
+        require(
+            isinstance(type_, BlockType) and type_.element == self.value.type,
+            "ir.type",
+            f"full of {self.value.type} cannot give {type_}",
+        )
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
@@ -70,14 +95,18 @@ class Empty(Op, name="empty", explicit_type=True):
 
 
 class Assert(Op, name="assert", effects={"assert"}):
-    """Stop with ``message`` where ``condition`` is false; GPU targets check it only in debug builds.  Spec: control.assert"""
+    """Stop with ``message`` where ``condition`` is false; GPU targets check in debug builds.  Spec: control.assert"""
 
     condition = operand()
     message = attr(str, "")
 
     def verify(self, require) -> None:
-        require(element_of(self.condition.type) is BOOL, "control.assert#E1",
-                f"the condition of assert must be bool, got {self.condition.type}", "condition")
+        require(
+            element_of(self.condition.type) is BOOL,
+            "control.assert#E1",
+            f"the condition of assert must be bool, got {self.condition.type}",
+            "condition",
+        )
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:

@@ -34,20 +34,45 @@ class Reduce(Op, name="reduce"):
 
     def verify(self, require) -> None:
         types = [b.type for b in self.blocks]
-        require(bool(types) and all(isinstance(t, BlockType) for t in types), "reduce.reduce#E1",
-                f"reduce needs blocks, got {', '.join(map(str, types))}", "blocks")
+        require(
+            bool(types) and all(isinstance(t, BlockType) for t in types),
+            "reduce.reduce#E1",
+            f"reduce needs blocks, got {', '.join(map(str, types))}",
+            "blocks",
+        )
         rank = types[0].rank
-        require(all(t.shape == types[0].shape for t in types), "reduce.reduce#E2", "all blocks of a reduction have one shape", "blocks")
-        require(0 <= self.axis < rank, "reduce.reduce#E3",
-                f"axis {self.axis} is out of range for a block of rank {rank}", "axis")
+        require(
+            all(t.shape == types[0].shape for t in types),
+            "reduce.reduce#E2",
+            "all blocks of a reduction have one shape",
+            "blocks",
+        )
+        require(
+            0 <= self.axis < rank,
+            "reduce.reduce#E3",
+            f"axis {self.axis} is out of range for a block of rank {rank}",
+            "axis",
+        )
         if self.body is None:
             row = BY_NAME.get(self.combine)
-            require(row is not None and row.arity == 2 and len(types) == 1 and row.result == "same", "ir.attribute",
-                    f"combine={self.combine!r} is no scalar function of two operands")
-            require(types[0].element in row.dtypes, "reduce.reduce#E4", f"{self.combine} is not defined for {types[0].element}", "blocks")
+            require(
+                row is not None and row.arity == 2 and len(types) == 1 and row.result == "same",
+                "ir.attribute",
+                f"combine={self.combine!r} is no scalar function of two operands",
+            )
+            require(
+                types[0].element in row.dtypes,
+                "reduce.reduce#E4",
+                f"{self.combine} is not defined for {types[0].element}",
+                "blocks",
+            )
         else:
             elements = [t.element for t in types]
-            require([a.type for a in self.body.args] == elements * 2, "ir.type", "the region takes the left, then the right scalars")
+            require(
+                [a.type for a in self.body.args] == elements * 2,
+                "ir.type",
+                "the region takes the left, then the right scalars",
+            )
             require(self.body_is_pure(), "reduce.reduce#E5", "a combination has no effects")
 
     def body_is_pure(self) -> bool:

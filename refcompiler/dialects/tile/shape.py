@@ -15,13 +15,21 @@ class ExpandDims(Op, name="expand_dims"):
 
     def infer(self) -> list[Type]:
         shape = shape_of(self.x.type)
-        layout = self.x.type.layout.expand_dims(self.axis) if isinstance(self.x.type, BlockType) and self.x.type.layout else None
+        layout = (
+            self.x.type.layout.expand_dims(self.axis)
+            if isinstance(self.x.type, BlockType) and self.x.type.layout
+            else None
+        )
         return [BlockType(element_of(self.x.type), (*shape[: self.axis], 1, *shape[self.axis :]), layout)]
 
     def verify(self, require) -> None:
         rank = len(shape_of(self.x.type))
-        require(0 <= self.axis <= rank, "shape.expand_dims#E1",
-                f"invalid axis {self.axis}. Expected {-rank - 1} <= axis < {rank + 1}", "axis")
+        require(
+            0 <= self.axis <= rank,
+            "shape.expand_dims#E1",
+            f"invalid axis {self.axis}. Expected {-rank - 1} <= axis < {rank + 1}",
+            "axis",
+        )
 
 
 class Broadcast(Op, name="broadcast", explicit_type=True):
@@ -31,11 +39,21 @@ class Broadcast(Op, name="broadcast", explicit_type=True):
 
     def verify(self, require) -> None:
         source, target = shape_of(self.x.type), shape_of(self.result.type)
-        require(element_of(self.x.type) == element_of(self.result.type), "ir.type", "broadcast keeps the element type")
-        require(not source or len(source) == len(target), "shape.broadcast#E2",
-                f"cannot broadcast, rank mismatch: {self.x.type} to {target}")
-        require(all(s in (1, t) for s, t in zip(source, target, strict=False)), "shape.broadcast#E3",
-                f"cannot broadcast {source} to {target}: only extents of 1 grow")
+        require(
+            element_of(self.x.type) == element_of(self.result.type),
+            "ir.type",
+            "broadcast keeps the element type",
+        )
+        require(
+            not source or len(source) == len(target),
+            "shape.broadcast#E2",
+            f"cannot broadcast, rank mismatch: {self.x.type} to {target}",
+        )
+        require(
+            all(s in (1, t) for s, t in zip(source, target, strict=False)),
+            "shape.broadcast#E3",
+            f"cannot broadcast {source} to {target}: only extents of 1 grow",
+        )
 
 
 class Reshape(Op, name="reshape", explicit_type=True):
@@ -63,5 +81,9 @@ class Trans(Op, name="trans"):
 
     def verify(self, require) -> None:
         rank = len(shape_of(self.x.type))
-        require(sorted(self.order) == list(range(rank)), "shape.trans#E1",
-                f"the order must be a permutation of 0 to {rank - 1}, got {self.order}", "order")
+        require(
+            sorted(self.order) == list(range(rank)),
+            "shape.trans#E1",
+            f"the order must be a permutation of 0 to {rank - 1}, got {self.order}",
+            "order",
+        )
