@@ -1,0 +1,147 @@
+"""CUDA C++ to PTX and cubin by NVRTC, PTX to cubin by nvJitLink.
+
+Contraction of multiply and add is off everywhere: fused operations are explicit in our IR, and every target must give
+the same bits. Generated code includes no headers, so none are searched for.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from refcompiler import config
+from refcompiler.errors import CompileError, InternalError
+from refcompiler.toolchain.installed import bindings, failed_to_load
+
+_COMMON_OPTIONS = ("--fmad=false", "--std=c++17")
+
+
+@dataclass(frozen=True)
+class CudaArtifacts:
+    """What one run of NVRTC gives: the PTX, the cubin of the architecture, and the compiler's log."""
+
+    ptx: str
+    cubin: bytes
+    log: str
+
+
+def compile_cuda(source: str, arch: str, options: Sequence[str] = (), *, lineinfo: bool = False) -> CudaArtifacts:
+    """Compile CUDA C++ ``source`` for ``arch`` (``"sm_90a"``) to PTX and cubin; ``options`` are further NVRTC options.
+
+    Raises CompileError (toolchain.arch) for an architecture this NVRTC does not know, InternalError
+    (toolchain.nvrtc) when the source does not compile: generated code is our responsibility.
+    """
+    _check_arch(arch)
+    flags = (f"--gpu-architecture={arch}", *_COMMON_OPTIONS, *(["--generate-line-info"] if lineinfo else []), *options)
+    nvrtc = bindings("nvrtc")
+    program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
+        log = (
+            _fetch(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            .decode(errors="replace")
+            .rstrip("\0")
+        )
+        if int(status):
+            raise _broken_source("nvrtc", source, ".cu", flags, log or status.name)
+        ptx = _fetch(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
+        cubin = _fetch(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return CudaArtifacts(ptx, cubin, log)
+
+
+def cuda_to_cubin(source: str, arch: str, options: Sequence[str] = (), *, lineinfo: bool = False) -> bytes:
+    """The cubin of CUDA C++ ``source``; see :func:`compile_cuda`."""
+    return compile_cuda(source, arch, options, lineinfo=lineinfo).cubin
+
+
+def cuda_to_ptx(source: str, arch: str, options: Sequence[str] = (), *, lineinfo: bool = False) -> str:
+    """The PTX of CUDA C++ ``source``; see :func:`compile_cuda`."""
+    return compile_cuda(source, arch, options, lineinfo=lineinfo).ptx
+
+
+def ptx_to_cubin(ptx: str, arch: str, options: Sequence[str] = ()) -> bytes:
+    """The cubin of ``ptx`` for ``arch``, by nvJitLink; ``options`` are further nvJitLink options.
+
+    Raises InternalError (toolchain.nvjitlink) with the log when the PTX is not accepted.
+    """
+    _check_arch(arch)
+    # nvJitLink's own -fma=0 concerns LTO only; PTX goes through its ptxas, which contracts unless told so.
+    flags = [f"-arch={arch}", "-Xptxas=-fmad=false", *options]
+    nvjitlink = bindings("nvjitlink")
+    text = ptx.encode() + b"\0"
+    try:
+        handle = nvjitlink.create(len(flags), flags)
+    except nvjitlink.nvJitLinkError as error:
+        raise _broken_source("nvjitlink", ptx, ".ptx", flags, str(error)) from None
+    except Exception as error:  # the library is not there; the class differs between releases of the bindings
+        raise failed_to_load("nvjitlink", error) from None
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "kernel.ptx")
+        nvjitlink.complete(handle)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, cubin)
+        return bytes(cubin)
+    except nvjitlink.nvJitLinkError as error:
+        log = bytearray(nvjitlink.get_error_log_size(handle))
+        nvjitlink.get_error_log(handle, log)
+        said = log.decode(errors="replace").rstrip("\0")
+        raise _broken_source("nvjitlink", ptx, ".ptx", flags, said or str(error)) from None
+    finally:
+        nvjitlink.destroy(handle)
+
+
+@functools.cache
+def _supported_archs() -> tuple[int, ...]:
+    nvrtc = bindings("nvrtc")
+    try:
+        return tuple(_checked(nvrtc.nvrtcGetSupportedArchs()))
+    except InternalError:
+        raise
+    except Exception as error:  # the library is not there; the class differs between releases of the bindings
+        raise failed_to_load("nvrtc", error) from None
+
+
+def _check_arch(arch: str) -> None:
+    found = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if found is None or int(found[1]) not in _supported_archs():
+        known = ", ".join(f"sm_{number}" for number in _supported_archs())
+        raise CompileError(
+            "toolchain.arch",
+            f"unknown architecture {arch!r}",
+            phase="codegen",
+            notes=[f"expected one of {known}, with an 'a' after it for features of that one architecture"],
+        )
+
+
+def _fetch(size: Callable, get: Callable, program: object) -> bytes:
+    """The bytes of one of NVRTC's pairs of functions: its size, then its content written in place."""
+    buffer = b" " * _checked(size(program))
+    _checked(get(program, buffer))
+    return buffer
+
+
+def _checked(returned: tuple) -> Any:
+    status, *values = returned
+    if int(status):
+        raise InternalError("toolchain.nvrtc", f"NVRTC answers {status.name}")
+    return values[0] if values else None
+
+
+def _broken_source(tool: str, source: str, suffix: str, flags: Sequence[str], log: str) -> InternalError:
+    """The error for generated text that ``tool`` rejects, with a file that reproduces it where one can be written."""
+    head = f"// {tool} {' '.join(flags)}\n" + "".join(f"// {line}\n" for line in log.rstrip().splitlines())
+    name = hashlib.sha256((head + source).encode()).hexdigest()[:16] + suffix
+    path = config.cache_dir() / "reproducers" / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(head + source)
+        note = f"reproducer: {path}"
+    except OSError as error:
+        note = f"no reproducer was written: {error}"
+    return InternalError(f"toolchain.{tool}", f"{tool} rejects the generated code\n{log.rstrip()}", notes=[note])
