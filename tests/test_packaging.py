@@ -63,6 +63,6 @@ def test_the_wheel_carries_the_specification(tmp_path):
     for package in ("refcompiler", "conformance", "oracles"):
         assert f"{package}/py.typed" in names
     listed = subprocess.run(["git", "ls-files", "spec"], cwd=ROOT, check=True, capture_output=True, text=True)
-    carried = {f"conformance/_spec/{name.removeprefix('spec/')}" for name in listed.stdout.splitlines()}
+    carried = {f"conformance/spec/{name.removeprefix('spec/')}" for name in listed.stdout.splitlines()}
     assert carried and carried <= names
     assert not [name for name in names if name.startswith(("tests/", "docs/", "examples/"))]
