@@ -1,4 +1,5 @@
 """The element types of the language as the harness sees them: NumPy type, Triton name, precision."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -25,16 +26,24 @@ class DType:
     @property
     def unit_roundoff(self) -> float:
         """Half the spacing at one, 2^-precision."""
-        return 2.0 ** -self.precision
+        return 2.0**-self.precision
 
 
 def _table() -> dict[str, DType]:
     rows = [
-        ("bool", np.bool_, "int1", 8, 0), ("i8", np.int8, "int8", 8, 0), ("i16", np.int16, "int16", 16, 0),
-        ("i32", np.int32, "int32", 32, 0), ("i64", np.int64, "int64", 64, 0), ("u8", np.uint8, "uint8", 8, 0),
-        ("u16", np.uint16, "uint16", 16, 0), ("u32", np.uint32, "uint32", 32, 0), ("u64", np.uint64, "uint64", 64, 0),
-        ("f16", np.float16, "float16", 16, 11), ("bf16", ml_dtypes.bfloat16, "bfloat16", 16, 8),
-        ("f32", np.float32, "float32", 32, 24), ("f64", np.float64, "float64", 64, 53),
+        ("bool", np.bool_, "int1", 8, 0),
+        ("i8", np.int8, "int8", 8, 0),
+        ("i16", np.int16, "int16", 16, 0),
+        ("i32", np.int32, "int32", 32, 0),
+        ("i64", np.int64, "int64", 64, 0),
+        ("u8", np.uint8, "uint8", 8, 0),
+        ("u16", np.uint16, "uint16", 16, 0),
+        ("u32", np.uint32, "uint32", 32, 0),
+        ("u64", np.uint64, "uint64", 64, 0),
+        ("f16", np.float16, "float16", 16, 11),
+        ("bf16", ml_dtypes.bfloat16, "bfloat16", 16, 8),
+        ("f32", np.float32, "float32", 32, 24),
+        ("f64", np.float64, "float64", 64, 53),
     ]
     return {n: DType(n, np.dtype(t), s, b, p) for n, t, s, b, p in rows}
 

@@ -1,4 +1,5 @@
 """Errors of the harness: one class, one rendering, `file:line:col: error[spec.xxx]: message` with line and caret."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ class Mark:
 class SpecError(Exception):
     """A mistake in a specification file, a selection or a deviation file (never a failing test)."""
 
-    def __init__(self, id: str, message: str, file: str = "", mark: Mark | None = None, text: str = "",
-                 hint: str = "") -> None:
+    def __init__(
+        self, id: str, message: str, file: str = "", mark: Mark | None = None, text: str = "", hint: str = ""
+    ) -> None:
         super().__init__(message)
         self.id, self.message, self.file, self.mark, self.hint = id, message, file, mark, hint
         self.line_text = ""

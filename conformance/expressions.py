@@ -3,6 +3,7 @@
 An expression sees the instance's parameters, the kernel's scalar arguments, the input arrays (contents before the
 run) and the functions of `FUNCTIONS`. Shapes, grids and depths use the same language, without arrays.
 """
+
 from __future__ import annotations
 
 import ast
@@ -23,6 +24,11 @@ class ExpressionError(Exception):
         self.message, self.col, self.width = message, col, width
 
 
+def f64(x: Any) -> Any:
+    """`x` widened to float64 (exact for every input dtype of the language up to f32 and i32)."""
+    return np.asarray(x).astype(np.float64)
+
+
 def _cdiv(a: int, b: int) -> int:
     return -(-a // b)
 
@@ -36,23 +42,34 @@ def _whole(array: Callable[..., Any], scalar: Callable[[Any], int]) -> Callable[
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": np.abs, "min": min, "max": max, "len": len,
-    "ceil": _whole(np.ceil, math.ceil), "floor": _whole(np.floor, math.floor), "log2": _log2,
-    "cdiv": _cdiv, "next_power_of_2": lambda n: 1 << max(0, int(n) - 1).bit_length(),
-    "arange": lambda *a: np.arange(*a, dtype=np.int64), "where": np.where, "full": np.full,
-    "zeros": np.zeros, "ones": np.ones, "maximum": np.maximum, "minimum": np.minimum,
-    "any": np.any, "all": np.all, "sum": lambda x, axis=None: np.sum(f64(x), axis=axis),
-    "f64": lambda x: f64(x), "i64": lambda x: np.asarray(x).astype(np.int64),
-    "reshape": lambda x, *shape: np.reshape(x, shape), "transpose": lambda x, *axes: np.transpose(x, axes or None),
-    "broadcast": lambda x, *shape: np.broadcast_to(x, shape), "concat": lambda *xs: np.concatenate(xs),
+    "abs": np.abs,
+    "min": min,
+    "max": max,
+    "len": len,
+    "ceil": _whole(np.ceil, math.ceil),
+    "floor": _whole(np.floor, math.floor),
+    "log2": _log2,
+    "cdiv": _cdiv,
+    "next_power_of_2": lambda n: 1 << max(0, int(n) - 1).bit_length(),
+    "arange": lambda *a: np.arange(*a, dtype=np.int64),
+    "where": np.where,
+    "full": np.full,
+    "zeros": np.zeros,
+    "ones": np.ones,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "any": np.any,
+    "all": np.all,
+    "sum": lambda x, axis=None: np.sum(f64(x), axis=axis),
+    "f64": f64,
+    "i64": lambda x: np.asarray(x).astype(np.int64),
+    "reshape": lambda x, *shape: np.reshape(x, shape),
+    "transpose": lambda x, *axes: np.transpose(x, axes or None),
+    "broadcast": lambda x, *shape: np.broadcast_to(x, shape),
+    "concat": lambda *xs: np.concatenate(xs),
     "take": lambda x, index, axis=0: np.take(x, index, axis=axis),
 }
 CONSTANTS = {"inf": math.inf, "nan": math.nan}
-
-
-def f64(x: Any) -> Any:
-    """`x` widened to float64 (exact for every input dtype of the language up to f32 and i32)."""
-    return np.asarray(x).astype(np.float64)
 
 
 def _floor_div(a: Any, b: Any) -> Any:
@@ -60,15 +77,30 @@ def _floor_div(a: Any, b: Any) -> Any:
 
 
 BINARY = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: _floor_div, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: _floor_div,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
     ast.MatMult: operator.matmul,
 }
 UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
 COMPARE = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
-    ast.NotEq: operator.ne, ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
 }
 
 
@@ -92,9 +124,26 @@ def parse(text: str) -> ast.expr:
 
 
 def _check(node: ast.AST) -> None:
-    allowed = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Call,
-               ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.keyword, ast.operator, ast.unaryop, ast.cmpop,
-               ast.boolop, ast.expr_context)
+    allowed = (
+        ast.Constant,
+        ast.Name,
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Compare,
+        ast.BoolOp,
+        ast.IfExp,
+        ast.Call,
+        ast.Subscript,
+        ast.Slice,
+        ast.Tuple,
+        ast.List,
+        ast.keyword,
+        ast.operator,
+        ast.unaryop,
+        ast.cmpop,
+        ast.boolop,
+        ast.expr_context,
+    )
     if isinstance(node, ast.Call):
         _check_call(node)
         for child in (*node.args, *node.keywords):

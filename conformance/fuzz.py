@@ -2,6 +2,7 @@
 
 Strategies: `int(lo, hi, edges=[...])`, `sample([...])`. Edges are drawn about half of the time.
 """
+
 from __future__ import annotations
 
 import ast

@@ -3,6 +3,7 @@
 A set is written `name` or `name(arguments)`; arguments are expressions over the case's parameters, the special
 values of the array's dtype (`nan`, `inf`, `min_sub`, `max_sub`, `min_norm`, `max`, `min`, `eps`) or pattern words.
 """
+
 from __future__ import annotations
 
 import ast
@@ -17,8 +18,9 @@ import numpy as np
 
 from conformance import expressions
 from conformance.dtypes import DTYPES, DType
+from oracles.formats import to_format
 
-VERSION = 1                                      # raise it when any set's values change: every input changes with it
+VERSION = 1  # raise it when any set's values change: every input changes with it
 PATTERNS = ("sweep", "all", "none", "alternating", "first_half", "single", "prefix", "random")
 VALUES = ("nan", "inf", "min_sub", "max_sub", "min_norm", "max", "min", "eps")
 
@@ -69,8 +71,9 @@ class Target:
         return np.arange(self.size).reshape(self.shape)
 
 
-def fill(text: str, dtype: str, shape: tuple[int, ...], *, instance: str, array: str, index: int,
-         params: Mapping[str, Any]) -> np.ndarray:
+def fill(
+    text: str, dtype: str, shape: tuple[int, ...], *, instance: str, array: str, index: int, params: Mapping[str, Any]
+) -> np.ndarray:
     """The contents of one input array.
 
     Arguments: set text, dtype name, shape, instance id and array name (the seed), the array's index among the inputs.
@@ -85,20 +88,8 @@ def fill(text: str, dtype: str, shape: tuple[int, ...], *, instance: str, array:
     result = SETS[name](target, *values)
     if result.dtype != kind.numpy:
         with np.errstate(over="ignore", invalid="ignore"):
-            result = round_to(result, kind)
+            result = to_format(result, dtype) if kind.is_float else result.astype(kind.numpy)
     return np.ascontiguousarray(np.broadcast_to(result, shape))
-
-
-def round_to(values: np.ndarray, kind: DType) -> np.ndarray:
-    """Round once, to nearest even, to the dtype; bf16 goes through float32 by round-to-odd so it is not rounded twice."""
-    if kind.name != "bf16" or values.dtype != np.float64:
-        return values.astype(kind.numpy)
-    near = values.astype(np.float32)
-    back = near.astype(np.float64)
-    inexact = (back != values) & np.isfinite(values) & np.isfinite(near)
-    toward = np.where(np.abs(back) > np.abs(values), np.nextafter(near, np.float32(0)), near)
-    odd = np.where(inexact, (toward.view(np.uint32) | np.uint32(1)).view(np.float32), near)
-    return odd.astype(ml_dtypes.bfloat16)
 
 
 def check_inputs(text: str) -> set[str]:
@@ -133,8 +124,16 @@ def special_values(kind: DType) -> dict[str, Any]:
         return {"min": int(info.min), "max": int(info.max)}
     info = ml_dtypes.finfo(kind.numpy)
     normal, sub = float(info.smallest_normal), float(info.smallest_subnormal)
-    return {"nan": math.nan, "inf": math.inf, "max": float(info.max), "min": float(info.min), "eps": float(info.eps),
-            "min_norm": normal, "min_sub": sub, "max_sub": normal - sub}
+    return {
+        "nan": math.nan,
+        "inf": math.inf,
+        "max": float(info.max),
+        "min": float(info.min),
+        "eps": float(info.eps),
+        "min_norm": normal,
+        "min_sub": sub,
+        "max_sub": normal - sub,
+    }
 
 
 SETS: dict[str, Callable[..., np.ndarray]] = {}
@@ -197,9 +196,28 @@ def special(t: Target, *listed: Any) -> np.ndarray:
     every: list[Any] = list(listed)
     if not every:
         v = special_values(t.dtype)
-        every = [0.0, -0.0, 1.0, -1.0, v["nan"], v["inf"], -v["inf"], v["max"], v["min"], v["min_norm"], -v["min_norm"],
-                 v["min_sub"], -v["min_sub"], v["max_sub"], v["eps"], 1.5] if t.dtype.is_float else \
-                [v["min"], v["max"], 0, 1] + ([v["min"] + 1, -1] if v["min"] < 0 else [v["max"] - 1])
+        every = (
+            [
+                0.0,
+                -0.0,
+                1.0,
+                -1.0,
+                v["nan"],
+                v["inf"],
+                -v["inf"],
+                v["max"],
+                v["min"],
+                v["min_norm"],
+                -v["min_norm"],
+                v["min_sub"],
+                -v["min_sub"],
+                v["max_sub"],
+                v["eps"],
+                1.5,
+            ]
+            if t.dtype.is_float
+            else [v["min"], v["max"], 0, 1] + ([v["min"] + 1, -1] if v["min"] < 0 else [v["max"] - 1])
+        )
     table = np.array(every, dtype=np.float64) if t.dtype.is_float else np.array(every, dtype=object)
     picked = table[(t.flat_index() // len(every) ** t.index) % len(every)]
     return picked if t.dtype.is_float else picked.astype(t.dtype.numpy)
@@ -207,7 +225,7 @@ def special(t: Target, *listed: Any) -> np.ndarray:
 
 @input_set
 def all16(t: Target) -> np.ndarray:
-    """Every bit pattern of the dtype in order (65,536 for 16-bit types, 256 for 8-bit ones); the k-th array turns k times slower."""
+    """Every bit pattern of a 16- or 8-bit dtype in order; each further array turns slower, so pairs meet."""
     width = 8 * t.dtype.numpy.itemsize
     if width > 16:
         raise InputError(f"all16 is for 8- and 16-bit dtypes, not {t.dtype.name}")
@@ -241,7 +259,7 @@ def positive(t: Target) -> np.ndarray:
 
 @input_set
 def zeros_products(t: Target) -> np.ndarray:
-    """Zeros alternate with large values, at even places in even arrays and odd places in odd ones: every product is 0."""
+    """Zeros alternate with large values, at even places in even arrays and odd in odd ones: every product is 0."""
     large = (1.0 + t.uniform()) * 2.0 ** (t.dtype.precision // 2 or 4)
     return np.where(t.last_index() % 2 == t.index % 2, 0.0, large)
 
@@ -260,7 +278,11 @@ def varying(t: Target) -> np.ndarray:
     raw = t.raw(2)
     exponent = (raw[..., 0] % np.uint64(2 * reach + 1)).astype(np.int64) - reach
     sign = 1.0 - 2.0 * (raw[..., 1] & np.uint64(1)).astype(np.float64)
-    return sign * np.exp2(exponent.astype(np.float64)) * (1.0 + (raw[..., 1] >> np.uint64(12)).astype(np.float64) * 2.0**-52)
+    return (
+        sign
+        * np.exp2(exponent.astype(np.float64))
+        * (1.0 + (raw[..., 1] >> np.uint64(12)).astype(np.float64) * 2.0**-52)
+    )
 
 
 @input_set
@@ -297,8 +319,12 @@ def mask(t: Target, pattern: str = "random", k: int | None = None) -> np.ndarray
     """Booleans along the last axis: all, none, alternating, first_half, prefix k, single k, random."""
     i, n = t.last_index(), t.shape[-1]
     table: dict[str, Callable[[], np.ndarray]] = {
-        "all": lambda: i >= 0, "none": lambda: i < 0, "alternating": lambda: i % 2 == 0, "first_half": lambda: i < n // 2,
-        "prefix": lambda: i < (n // 2 if k is None else k), "single": lambda: i == (n - 1 if k is None else k),
+        "all": lambda: i >= 0,
+        "none": lambda: i < 0,
+        "alternating": lambda: i % 2 == 0,
+        "first_half": lambda: i < n // 2,
+        "prefix": lambda: i < (n // 2 if k is None else k),
+        "single": lambda: i == (n - 1 if k is None else k),
         "random": lambda: t.integers(0, 1) == 1,
     }
     if pattern not in table:

@@ -1,4 +1,5 @@
-"""Rules of feature files that a JSON Schema cannot say: references, expressions, signatures, twins, what each clause id means."""
+"""Rules of feature files that a JSON Schema cannot say: references, expressions, signatures, control twins."""
+
 from __future__ import annotations
 
 import ast
@@ -23,8 +24,12 @@ def check_feature(feature: model.Feature, document: Document) -> None:
             _check_covers(check.covers, known, document, (section, i))
             name = check.id if section == "cases" else f"{check.id}:{getattr(check, 'at', '')}"
             if name in ids:
-                raise document.error("spec.duplicate_id", f"id {check.id!r} is used twice in this feature",
-                                     (section, i, "id"), hint="give each check its own id:")
+                raise document.error(
+                    "spec.duplicate_id",
+                    f"id {check.id!r} is used twice in this feature",
+                    (section, i, "id"),
+                    hint="give each check its own id:",
+                )
             ids[name] = section
     for i, case in enumerate(feature.cases):
         _check_case(feature, case, document, ("cases", i))
@@ -41,8 +46,14 @@ def check_suite(features: Iterable[model.Feature]) -> list[SpecError]:
     for f in features:
         for c in f.cases:
             if c.expect.id and c.expect.id not in clauses:
-                errors.append(SpecError("spec.reference", f"case {c.id!r} expects {c.expect.id}, and there is no such clause",
-                                        f.file, c.mark))
+                errors.append(
+                    SpecError(
+                        "spec.reference",
+                        f"case {c.id!r} expects {c.expect.id}, and there is no such clause",
+                        f.file,
+                        c.mark,
+                    )
+                )
     return errors
 
 
@@ -54,18 +65,25 @@ def _check_clauses(feature: model.Feature, document: Document) -> None:
             raise document.error("spec.duplicate_id", f"clause {c.id} is defined twice", path)
         seen.add(c.id)
         if (c.id[0] == "E") != (c.kind == "error"):
-            raise document.error("spec.clause", f"clause {c.id} has kind {c.kind}; E clauses, and only they, have kind error",
-                                 ("clauses", i, "kind"))
+            raise document.error(
+                "spec.clause",
+                f"clause {c.id} has kind {c.kind}; E clauses, and only they, have kind error",
+                ("clauses", i, "kind"),
+            )
         if c.id[0] == "N" and c.level == "must":
-            raise document.error("spec.clause", f"clause {c.id} says must; N clauses say what is not promised",
-                                 ("clauses", i, "level"))
+            raise document.error(
+                "spec.clause", f"clause {c.id} says must; N clauses say what is not promised", ("clauses", i, "level")
+            )
 
 
 def _check_covers(covers: Iterable[str], known: set[str], document: Document, path: Path) -> None:
     for k, clause in enumerate(covers):
         if clause not in known:
-            raise document.error("spec.reference", f"clause {clause} is not defined in this feature; "
-                                 f"defined: {', '.join(sorted(known))}", (*path, "covers", k))
+            raise document.error(
+                "spec.reference",
+                f"clause {clause} is not defined in this feature; defined: {', '.join(sorted(known))}",
+                (*path, "covers", k),
+            )
 
 
 def _check_case(feature: model.Feature, case: model.Case, document: Document, path: Path) -> None:
@@ -86,8 +104,12 @@ def _check_case(feature: model.Feature, case: model.Case, document: Document, pa
     if valid:
         _check_oracle(case, names, document, path)
     elif case.expect.phase in ("parse", "type") and not case.expect.at:
-        raise document.error("spec.missing_key", f"an error of phase {case.expect.phase} says which source text it points at",
-                             (*path, "expect"), hint="add at: with the exact text the caret should cover")
+        raise document.error(
+            "spec.missing_key",
+            f"an error of phase {case.expect.phase} says which source text it points at",
+            (*path, "expect"),
+            hint="add at: with the exact text the caret should cover",
+        )
     elif case.expect.at:
         _check_at(case, document, path)
 
@@ -97,10 +119,15 @@ def _check_control(feature: model.Feature, case: model.Case, document: Document,
         return
     twin = next((c for c in feature.cases if c.id == case.control), None)
     if twin is None:
-        raise document.error("spec.reference", f"control {case.control!r} is not a case of this feature", (*path, "control"))
+        raise document.error(
+            "spec.reference", f"control {case.control!r} is not a case of this feature", (*path, "control")
+        )
     if twin.expect.outcome != "valid":
-        raise document.error("spec.reference", f"control {case.control!r} is itself not valid; a control compiles and runs",
-                             (*path, "control"))
+        raise document.error(
+            "spec.reference",
+            f"control {case.control!r} is itself not valid; a control compiles and runs",
+            (*path, "control"),
+        )
 
 
 def _check_transform(case: model.Case, document: Document, path: Path) -> None:
@@ -112,16 +139,20 @@ def _check_transform(case: model.Case, document: Document, path: Path) -> None:
         if case.expect.at and case.expect.at not in transform.before:
             raise document.error("spec.reference", "at: is not in the text of before:", (*path, "expect", "at"))
     elif not transform.after:
-        raise document.error("spec.missing_key", "key 'after' is missing: the text the passes must give",
-                             (*path, "transform"))
+        raise document.error(
+            "spec.missing_key", "key 'after' is missing: the text the passes must give", (*path, "transform")
+        )
 
 
 def _check_at(case: model.Case, document: Document, path: Path) -> None:
     assert case.program is not None
     for params in first_instances(case, 64):
         if case.expect.at not in substitute(case.program.source, params):
-            raise document.error("spec.reference", "at: is not in the kernel's source (after its {PARAMS} are filled in)",
-                                 (*path, "expect", "at"))
+            raise document.error(
+                "spec.reference",
+                "at: is not in the kernel's source (after its {PARAMS} are filled in)",
+                (*path, "expect", "at"),
+            )
 
 
 def first_instances(case: model.Case, limit: int) -> Iterable[dict[str, model.Scalar]]:
@@ -146,8 +177,12 @@ def _check_expression(text: str, names: set[str] | None, document: Document, pat
         raise document.error("spec.expression", f"in {text!r}: {e.message}", path, offset=(e.col, e.width)) from None
     for name, col in used.items():
         if names is not None and name not in names:
-            raise document.error("spec.expression", f"in {text!r}: unknown name {name!r}; known here: "
-                                 f"{', '.join(sorted(names))}", path, offset=(col, len(name)))
+            raise document.error(
+                "spec.expression",
+                f"in {text!r}: unknown name {name!r}; known here: {', '.join(sorted(names))}",
+                path,
+                offset=(col, len(name)),
+            )
 
 
 def _check_program(case: model.Case, names: set[str], document: Document, path: Path, valid: bool) -> None:
@@ -158,18 +193,25 @@ def _check_program(case: model.Case, names: set[str], document: Document, path: 
         _check_python(program, document, where)
     for m in PLACEHOLDER.finditer(program.source):
         if valid and m[1] not in names:
-            raise document.error("spec.expression", f"the source uses {m[0]} and the case has no parameter {m[1]!r}", path)
+            raise document.error(
+                "spec.expression", f"the source uses {m[0]} and the case has no parameter {m[1]!r}", path
+            )
     scalars = {a.name for a in program.arguments if not a.is_array}
     for a in program.arguments:
         for m in PLACEHOLDER.finditer(a.dtype):
             if m[1] not in names:
-                raise document.error("spec.expression", f"argument {a.name!r} uses {m[0]} and the case has no parameter {m[1]!r}",
-                                     path)
+                raise document.error(
+                    "spec.expression", f"argument {a.name!r} uses {m[0]} and the case has no parameter {m[1]!r}", path
+                )
         for text in (*(a.shape or ()), a.value):
             _check_expression(text, names | scalars, document, path)
         if not a.is_array and not a.value and a.name not in names and a.name not in case.arguments and valid:
-            raise document.error("spec.expression", f"scalar argument {a.name!r} has no value",  path,
-                                 hint=f"add a parameter {a.name!r}, or write '{a.name}: {a.dtype} = EXPRESSION'")
+            raise document.error(
+                "spec.expression",
+                f"scalar argument {a.name!r} has no value",
+                path,
+                hint=f"add a parameter {a.name!r}, or write '{a.name}: {a.dtype} = EXPRESSION'",
+            )
     for text in program.grid:
         _check_expression(text, names | scalars, document, path)
     for name, value in program.constexprs.items():
@@ -201,8 +243,13 @@ def _check_call(case: model.Case, names: set[str], document: Document, path: Pat
         known = name in given or (is_constexpr and (name in names or name in program.constexprs)) or name in optional
         if not known:
             what = "no value: add it to params or constexprs" if is_constexpr else "not in the signature"
-            raise document.error("spec.signature", f"parameter {name!r} of the kernel {program.entry!r} has {what}"
-                                 if is_constexpr else f"parameter {name!r} of the kernel {program.entry!r} is {what}", path)
+            raise document.error(
+                "spec.signature",
+                f"parameter {name!r} of the kernel {program.entry!r} has {what}"
+                if is_constexpr
+                else f"parameter {name!r} of the kernel {program.entry!r} is {what}",
+                path,
+            )
 
 
 def _check_inputs(case: model.Case, names: set[str], document: Document, path: Path, valid: bool) -> None:
@@ -211,12 +258,20 @@ def _check_inputs(case: model.Case, names: set[str], document: Document, path: P
     arrays = {a.name: a for a in program.arguments if a.is_array}
     for name, sets in case.inputs.items():
         if name not in arrays:
-            raise document.error("spec.reference", f"{name!r} is not an array of the signature", (*path, "inputs", name), key=True)
+            raise document.error(
+                "spec.reference", f"{name!r} is not an array of the signature", (*path, "inputs", name), key=True
+            )
         if arrays[name].role == "out":
-            raise document.error("spec.reference", f"{name!r} is an out array and starts as poison; only in and inout have inputs",
-                                 (*path, "inputs", name), key=True)
+            raise document.error(
+                "spec.reference",
+                f"{name!r} is an out array and starts as poison; only in and inout have inputs",
+                (*path, "inputs", name),
+                key=True,
+            )
         for i, text in enumerate(sets):
-            place = (*path, "inputs", name, i) if (*path, "inputs", name, i) in document.values else (*path, "inputs", name)
+            place = (
+                (*path, "inputs", name, i) if (*path, "inputs", name, i) in document.values else (*path, "inputs", name)
+            )
             try:
                 used = check_inputs(text)
             except InputError as e:
@@ -227,11 +282,17 @@ def _check_inputs(case: model.Case, names: set[str], document: Document, path: P
     if valid:
         for name, a in arrays.items():
             if a.role != "out" and name not in case.inputs:
-                raise document.error("spec.inputs", f"array {name!r} has no inputs", path,
-                                     hint=f"add inputs: {{{name}: \"ints(-8, 8)\"}} or another named set")
+                raise document.error(
+                    "spec.inputs",
+                    f"array {name!r} has no inputs",
+                    path,
+                    hint=f'add inputs: {{{name}: "ints(-8, 8)"}} or another named set',
+                )
     for name in case.arguments:
         if name not in {a.name for a in program.arguments}:
-            raise document.error("spec.reference", f"{name!r} is not an argument of the signature", (*path, "arguments", name), key=True)
+            raise document.error(
+                "spec.reference", f"{name!r} is not an argument of the signature", (*path, "arguments", name), key=True
+            )
 
 
 def _check_oracle(case: model.Case, names: set[str], document: Document, path: Path) -> None:
@@ -243,14 +304,19 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
     place = next((p for p in _oracle_places(path, program.name) if p in document.values), path)
     oracle = case.oracle
     if oracle is None:
-        raise document.error("spec.missing_key", "no oracle: say where the expected outputs come from", path,
-                             hint="oracle: {ref: \"oracles.elementwise:add\"} or oracle: {out: \"x + 1\"}")
+        raise document.error(
+            "spec.missing_key",
+            "no oracle: say where the expected outputs come from",
+            path,
+            hint='oracle: {ref: "oracles.elementwise:add"} or oracle: {out: "x + 1"}',
+        )
     for text in (*oracle.inputs.values(), *(v for v in oracle.params.values() if isinstance(v, str))):
         _check_expression(text, every | set(DTYPES), document, place)
     for output in program.outputs if not oracle.ref else ():
         if output not in oracle.values:
-            raise document.error("spec.oracle", f"output {output!r} has no oracle", place,
-                                 hint=f"add {output}: \"EXPRESSION\"")
+            raise document.error(
+                "spec.oracle", f"output {output!r} has no oracle", place, hint=f'add {output}: "EXPRESSION"'
+            )
         entry = oracle.values[output]
         for text in (entry.value, entry.written, entry.unspecified):
             _check_expression(text, every, document, (*place, output))
@@ -259,8 +325,12 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
     if not program.outputs:
         raise document.error("spec.oracle", "the signature has no out or inout array, so nothing can be judged", path)
     if case.numerics is None:
-        raise document.error("spec.missing_key", "no numerics: say how outputs are compared", path,
-                             hint="numerics: {mode: exact} unless the clause allows an error")
+        raise document.error(
+            "spec.missing_key",
+            "no numerics: say how outputs are compared",
+            path,
+            hint="numerics: {mode: exact} unless the clause allows an error",
+        )
     for block in (case.numerics, *case.numerics.outputs.values()):
         _check_numerics(block, every, document, path)
 
@@ -279,7 +349,9 @@ def _check_numerics(block: model.Numerics, names: set[str], document: Document, 
 
 def _check_bound(program: model.Program, at: Mapping[str, model.Scalar], document: Document, path: Path) -> None:
     """`at` gives every parameter a compilation needs: dtypes and constexprs."""
-    needed = {m[1] for text in (program.source, *(a.dtype for a in program.arguments)) for m in PLACEHOLDER.finditer(text)}
+    needed = {
+        m[1] for text in (program.source, *(a.dtype for a in program.arguments)) for m in PLACEHOLDER.finditer(text)
+    }
     optional = defaults(program.source, program.entry)
     for name, is_constexpr in parameters(program.source, program.entry).items():
         if is_constexpr and name not in program.constexprs and name not in optional:
@@ -289,4 +361,6 @@ def _check_bound(program: model.Program, at: Mapping[str, model.Scalar], documen
             needed |= set(expressions.names(value)) - set(DTYPES) - {a.name for a in program.arguments}
     missing = sorted(needed - set(at))
     if missing:
-        raise document.error("spec.missing_key", f"at: lacks {', '.join(missing)}, which the kernel needs to compile", path)
+        raise document.error(
+            "spec.missing_key", f"at: lacks {', '.join(missing)}, which the kernel needs to compile", path
+        )

@@ -2,6 +2,7 @@
 
 `load_suite(spec_dir)` reads every `features/<area>/<name>.yaml`. All errors are `SpecError`s with file, line, column.
 """
+
 from __future__ import annotations
 
 import difflib
@@ -28,8 +29,11 @@ def spec_root() -> Path:
     for candidate in (here.parent / "spec", here / "spec"):
         if (candidate / SCHEMA_PATH).is_file():
             return candidate
-    raise SpecError("spec.missing", "the spec folder is not beside the conformance package",
-                    hint="run from a checkout or reinstall tilespec")
+    raise SpecError(
+        "spec.missing",
+        "the spec folder is not beside the conformance package",
+        hint="run from a checkout or reinstall tilespec",
+    )
 
 
 @lru_cache(maxsize=8)
@@ -86,8 +90,9 @@ def parse_feature(text: str, file: str, expected_id: str | None = None) -> model
     document = yaml_text.read(file, text)
     validate(document, spec_root() / SCHEMA_PATH)
     if expected_id is not None and document.data["id"] != expected_id:
-        raise document.error("spec.id", f"id is {document.data['id']!r} but the file's place says {expected_id!r}",
-                             ("id",))
+        raise document.error(
+            "spec.id", f"id is {document.data['id']!r} but the file's place says {expected_id!r}", ("id",)
+        )
     feature = _feature(document)
     check_feature(feature, document)
     return feature
@@ -95,7 +100,9 @@ def parse_feature(text: str, file: str, expected_id: str | None = None) -> model
 
 def validate(document: Document, schema_file: Path) -> None:
     """Raise the first schema error of a document, at the key or value that is wrong."""
-    errors = sorted(_validator(schema_file).iter_errors(document.data), key=lambda e: (_order(document, e), str(e.validator)))
+    errors = sorted(
+        _validator(schema_file).iter_errors(document.data), key=lambda e: (_order(document, e), str(e.validator))
+    )
     if errors:
         raise _schema_error(document, _innermost(errors[0]))
 
@@ -128,8 +135,9 @@ def _schema_error(document: Document, error: Any) -> SpecError:
             return document.error("spec.unknown_key", f"unknown key {unknown!r}", (*path, unknown), key=True, hint=hint)
         case "required":
             missing = next(k for k in error.validator_value if k not in value)
-            return document.error("spec.missing_key", f"key {missing!r} is missing", path,
-                                  hint=_MISSING.get(missing, ""))
+            return document.error(
+                "spec.missing_key", f"key {missing!r} is missing", path, hint=_MISSING.get(missing, "")
+            )
         case "type":
             wanted = error.validator_value
             wanted = wanted if isinstance(wanted, str) else " or ".join(wanted)
@@ -137,22 +145,27 @@ def _schema_error(document: Document, error: Any) -> SpecError:
         case "enum" | "const":
             options = error.validator_value if error.validator == "enum" else [error.validator_value]
             close = difflib.get_close_matches(str(value), [str(o) for o in options], 1)
-            return document.error("spec.value", f"{value!r} is not one of {', '.join(map(str, options))}", path,
-                                  hint=f"did you mean {close[0]!r}?" if close else "")
+            return document.error(
+                "spec.value",
+                f"{value!r} is not one of {', '.join(map(str, options))}",
+                path,
+                hint=f"did you mean {close[0]!r}?" if close else "",
+            )
         case "pattern":
             return document.error("spec.value", f"{value!r} does not have the form {error.validator_value}", path)
         case "not":
             return document.error("spec.value", "phase, id, at and message belong to outcome: error only", path)
         case "anyOf" if error.schema.get("properties", {}).get("stage"):
-            return document.error("spec.value", "an ir entry needs text, has, lacks or count together with covers, "
-                                  "or snapshot", path)
+            return document.error(
+                "spec.value", "an ir entry needs text, has, lacks or count together with covers, or snapshot", path
+            )
     return document.error("spec.value", error.message, path)
 
 
 _MISSING = {
     "control": "every rejected case names its legal twin: a case of this feature that compiles and runs",
     "covers": "name the clauses this witnesses, for example covers: [C1]",
-    "depth": "the largest number of roundings one term meets, for example \"cdiv(N, BLOCK) + log2(BLOCK)\"",
+    "depth": 'the largest number of roundings one term meets, for example "cdiv(N, BLOCK) + log2(BLOCK)"',
 }
 
 
@@ -163,8 +176,15 @@ def _matches(pattern: str, key: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", int: "an integer", float: "a number",
-             type(None): "nothing"}
+    names = {
+        dict: "a mapping",
+        list: "a list",
+        str: "text",
+        bool: "a boolean",
+        int: "an integer",
+        float: "a number",
+        type(None): "nothing",
+    }
     return f"{names[type(value)]} ({value!r})" if isinstance(value, (str, int, float)) else names[type(value)]
 
 
@@ -177,10 +197,22 @@ def _feature(document: Document) -> model.Feature:
     ir = tuple(_ir(document, i, programs) for i in range(len(data.get("ir", ()))))
     budgets = tuple(_budget(document, i, programs) for i in range(len(data.get("budgets", ()))))
     return model.Feature(
-        id=data["id"], title=data["title"], status=data["status"], since=data["since"], file=document.file,
-        clauses=clauses, programs=programs, cases=cases, ir=ir, budgets=budgets, until=data.get("until", ""),
-        profile=data.get("profile", "core"), requires=tuple(data.get("requires", ())),
-        kills=tuple(data.get("kills", ())), notes=data.get("notes", ""))
+        id=data["id"],
+        title=data["title"],
+        status=data["status"],
+        since=data["since"],
+        file=document.file,
+        clauses=clauses,
+        programs=programs,
+        cases=cases,
+        ir=ir,
+        budgets=budgets,
+        until=data.get("until", ""),
+        profile=data.get("profile", "core"),
+        requires=tuple(data.get("requires", ())),
+        kills=tuple(data.get("kills", ())),
+        notes=data.get("notes", ""),
+    )
 
 
 def _programs(document: Document) -> dict[str, model.Program]:
@@ -199,12 +231,23 @@ def _program(document: Document, path: yaml_text.Path, name: str, body: dict[str
     arguments = tuple(_argument(document, (*path, "signature", i), text) for i, text in enumerate(body["signature"]))
     entry = body.get("entry") or entry_name(body["source"])
     if not entry:
-        raise document.error("spec.source", "no function in the source is decorated with @triton.jit", (*path, "source"),
-                             hint="decorate the kernel, or name it with entry:")
+        raise document.error(
+            "spec.source",
+            "no function in the source is decorated with @triton.jit",
+            (*path, "source"),
+            hint="decorate the kernel, or name it with entry:",
+        )
     return model.Program(
-        name=name, entry=entry, source=body["source"], arguments=arguments, grid=_texts(body["grid"]),
-        constexprs=body.get("constexprs", {}), options=body.get("options", {}),
-        oracle=_oracle(body.get("oracle")), numerics=_numerics(body.get("numerics")))
+        name=name,
+        entry=entry,
+        source=body["source"],
+        arguments=arguments,
+        grid=_texts(body["grid"]),
+        constexprs=body.get("constexprs", {}),
+        options=body.get("options", {}),
+        oracle=_oracle(body.get("oracle")),
+        numerics=_numerics(body.get("numerics")),
+    )
 
 
 def _argument(document: Document, path: yaml_text.Path, text: str) -> model.Argument:
@@ -236,21 +279,28 @@ def _numerics(body: dict[str, Any] | None) -> model.Numerics | None:
     return model.Numerics(**fields)
 
 
-def _pick_program(document: Document, path: yaml_text.Path, body: dict[str, Any],
-                  programs: dict[str, model.Program]) -> model.Program:
+def _pick_program(
+    document: Document, path: yaml_text.Path, body: dict[str, Any], programs: dict[str, model.Program]
+) -> model.Program:
     name = body.get("program")
     if name is None and len(programs) == 1:
         return next(iter(programs.values()))
     if name is None:
         raise document.error("spec.reference", f"say which program: {', '.join(programs) or 'none is declared'}", path)
     if name not in programs:
-        raise document.error("spec.reference", f"unknown program {name!r}; declared: {', '.join(programs) or 'none'}",
-                             (*path, "program"))
+        raise document.error(
+            "spec.reference", f"unknown program {name!r}; declared: {', '.join(programs) or 'none'}", (*path, "program")
+        )
     return programs[name]
 
 
-def _case(document: Document, index: int, programs: dict[str, model.Program],
-          oracle: model.Oracle | None, numerics: model.Numerics | None) -> model.Case:
+def _case(
+    document: Document,
+    index: int,
+    programs: dict[str, model.Program],
+    oracle: model.Oracle | None,
+    numerics: model.Numerics | None,
+) -> model.Case:
     path: yaml_text.Path = ("cases", index)
     body = document.data["cases"][index]
     transform = body.get("transform")
@@ -258,16 +308,25 @@ def _case(document: Document, index: int, programs: dict[str, model.Program],
     hypothesis = body.get("hypothesis")
     own = program or model.Program("", "", "", (), ())
     return model.Case(
-        id=body["id"], covers=tuple(body["covers"]), tier=body.get("tier", "pr"), program=program,
-        params=_params(document, (*path, "params"), body.get("params", {})), where=body.get("where", ""),
+        id=body["id"],
+        covers=tuple(body["covers"]),
+        tier=body.get("tier", "pr"),
+        program=program,
+        params=_params(document, (*path, "params"), body.get("params", {})),
+        where=body.get("where", ""),
         inputs={k: (v,) if isinstance(v, str) else tuple(v) for k, v in body.get("inputs", {}).items()},
-        arguments=body.get("arguments", {}), hypothesis=model.Hypothesis(**hypothesis) if hypothesis else None,
+        arguments=body.get("arguments", {}),
+        hypothesis=model.Hypothesis(**hypothesis) if hypothesis else None,
         oracle=_oracle(body.get("oracle")) or own.oracle or oracle,
         numerics=_numerics(body.get("numerics")) or own.numerics or numerics,
         transform=model.Transform(tuple(transform["passes"]), transform["before"], transform.get("after", ""))
-        if transform else None,
-        requires=tuple(body.get("requires", ())), control=body.get("control", ""),
-        expect=_expect(document.data["id"], body.get("expect")), mark=document.values[path])
+        if transform
+        else None,
+        requires=tuple(body.get("requires", ())),
+        control=body.get("control", ""),
+        expect=_expect(document.data["id"], body.get("expect")),
+        mark=document.values[path],
+    )
 
 
 def _expect(feature: str, body: dict[str, Any] | None) -> model.Expect:
@@ -277,8 +336,9 @@ def _expect(feature: str, body: dict[str, Any] | None) -> model.Expect:
     return model.Expect(**fields)
 
 
-def _params(document: Document, path: yaml_text.Path,
-            body: dict[str, list[Any]]) -> tuple[tuple[tuple[str, ...], tuple[tuple[model.Scalar, ...], ...]], ...]:
+def _params(
+    document: Document, path: yaml_text.Path, body: dict[str, list[Any]]
+) -> tuple[tuple[tuple[str, ...], tuple[tuple[model.Scalar, ...], ...]], ...]:
     """`N: [1, 2]` is one axis; `"N, BLOCK": [[1, 32], [33, 64]]` is one axis of tuples that belong together."""
     axes = []
     for key, values in body.items():
@@ -287,35 +347,53 @@ def _params(document: Document, path: yaml_text.Path,
         for i, value in enumerate(values):
             row = tuple(value) if isinstance(value, list) else (value,)
             if len(row) != len(names):
-                raise document.error("spec.value", f"expected {len(names)} value(s) for {key!r}, found {len(row)}",
-                                     (*path, key, i))
+                raise document.error(
+                    "spec.value", f"expected {len(names)} value(s) for {key!r}, found {len(row)}", (*path, key, i)
+                )
             rows.append(row)
         axes.append((names, tuple(rows)))
     return tuple(axes)
 
 
-def _case_program(document: Document, path: yaml_text.Path, body: dict[str, Any],
-                  programs: dict[str, model.Program]) -> model.Program:
+def _case_program(
+    document: Document, path: yaml_text.Path, body: dict[str, Any], programs: dict[str, model.Program]
+) -> model.Program:
     """The program a case runs: the feature's, with what the case replaces."""
     full = all(k in body for k in ("source", "signature", "grid"))
-    base = model.Program("", "", "", (), ()) if full and "program" not in body else \
-        _pick_program(document, path, body, programs)
+    base = (
+        model.Program("", "", "", (), ())
+        if full and "program" not in body
+        else _pick_program(document, path, body, programs)
+    )
     source = body.get("source", base.source)
     for old, new in body.get("replace", {}).items():
         if source.count(old) != 1:
-            raise document.error("spec.reference", f"{old!r} occurs {source.count(old)} times in the source, not once",
-                                 (*path, "replace", old), key=True)
+            raise document.error(
+                "spec.reference",
+                f"{old!r} occurs {source.count(old)} times in the source, not once",
+                (*path, "replace", old),
+                key=True,
+            )
         source = source.replace(old, new)
     arguments = base.arguments
     if "signature" in body:
         arguments = tuple(_argument(document, (*path, "signature", i), t) for i, t in enumerate(body["signature"]))
     entry = body.get("entry") or (entry_name(source) if "source" in body else "") or base.entry
     if not entry:
-        raise document.error("spec.source", "no function in the source is decorated with @triton.jit", (*path, "source"))
+        raise document.error(
+            "spec.source", "no function in the source is decorated with @triton.jit", (*path, "source")
+        )
     return model.Program(
-        name=base.name, entry=entry, source=source, arguments=arguments, grid=_texts(body.get("grid", base.grid)),
-        constexprs={**base.constexprs, **body.get("constexprs", {})}, options={**base.options, **body.get("options", {})},
-        oracle=base.oracle, numerics=base.numerics)
+        name=base.name,
+        entry=entry,
+        source=source,
+        arguments=arguments,
+        grid=_texts(body.get("grid", base.grid)),
+        constexprs={**base.constexprs, **body.get("constexprs", {})},
+        options={**base.options, **body.get("options", {})},
+        oracle=base.oracle,
+        numerics=base.numerics,
+    )
 
 
 def _counts(body: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -327,10 +405,20 @@ def _ir(document: Document, index: int, programs: dict[str, model.Program]) -> m
     body = document.data["ir"][index]
     default = f"ir_{body['stage']}" + (f"_{body['program']}" if "program" in body else "")
     return model.IrCheck(
-        id=body.get("id", default), stage=body["stage"], program=_pick_program(document, path, body, programs),
-        at=body.get("at", {}), arch=body.get("arch", ""), tier=body.get("tier", "pr"), text=body.get("text", ""),
-        snapshot=body.get("snapshot", False), has=tuple(body.get("has", ())), lacks=tuple(body.get("lacks", ())),
-        count=_counts(body.get("count", {})), covers=tuple(body.get("covers", ())), mark=document.values[path])
+        id=body.get("id", default),
+        stage=body["stage"],
+        program=_pick_program(document, path, body, programs),
+        at=body.get("at", {}),
+        arch=body.get("arch", ""),
+        tier=body.get("tier", "pr"),
+        text=body.get("text", ""),
+        snapshot=body.get("snapshot", False),
+        has=tuple(body.get("has", ())),
+        lacks=tuple(body.get("lacks", ())),
+        count=_counts(body.get("count", {})),
+        covers=tuple(body.get("covers", ())),
+        mark=document.values[path],
+    )
 
 
 def _budget(document: Document, index: int, programs: dict[str, model.Program]) -> model.Budget:
@@ -338,7 +426,14 @@ def _budget(document: Document, index: int, programs: dict[str, model.Program]) 
     body = document.data["budgets"][index]
     default = f"budget_{body['arch']}" + (f"_{body['program']}" if "program" in body else "")
     return model.Budget(
-        id=body.get("id", default), arch=body["arch"], toolchain=body["toolchain"],
-        program=_pick_program(document, path, body, programs), at=body["at"], max=body["max"],
-        mix=_counts(body.get("mix", {})), tier=body.get("tier", "pr"), covers=tuple(body.get("covers", ())),
-        mark=document.values[path])
+        id=body.get("id", default),
+        arch=body["arch"],
+        toolchain=body["toolchain"],
+        program=_pick_program(document, path, body, programs),
+        at=body["at"],
+        max=body["max"],
+        mix=_counts(body.get("mix", {})),
+        tier=body.get("tier", "pr"),
+        covers=tuple(body.get("covers", ())),
+        mark=document.values[path],
+    )

@@ -1,4 +1,5 @@
 """The suite as data: frozen dataclasses for features, clauses, programs, cases, checks and expectations."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -79,7 +80,7 @@ class Numerics:
     """How an output is compared with the oracle: exact, ulp, dot or derived, and the limits of the mode.
 
     `ulp` and `absolute` are a number, an expression, or a mapping from output dtype to either; `depth` and
-    `magnitude` are expressions (roundings one term can meet; sum of the absolute terms when the oracle does not give it).
+    `magnitude` are expressions (roundings one term can meet; sum of absolute terms when the oracle gives none).
     """
 
     mode: str

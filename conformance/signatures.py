@@ -3,6 +3,7 @@
 An argument is `name: *DTYPE[SHAPE] [out|inout]` for an array and `name: DTYPE [= VALUE]` for a scalar. DTYPE is a
 dtype name or a parameter in braces (`{T}`), optionally with a hint `:16` (divisible by 16) or `:1` (equal to one).
 """
+
 from __future__ import annotations
 
 import ast
@@ -15,7 +16,8 @@ from conformance.model import Argument
 TRITON_NAMES = {d.name: d.triton for d in DTYPES.values()}
 ARGUMENT = re.compile(
     r"(?P<name>[A-Za-z_]\w*)\s*:\s*(?P<pointer>\*?)(?P<dtype>[a-z][a-z0-9]*|\{[A-Za-z_]\w*\})(?::(?P<hint>16|1))?"
-    r"\s*(?:\[(?P<shape>.*)\])?\s*(?P<role>out|inout)?\s*(?:=\s*(?P<value>.+))?")
+    r"\s*(?:\[(?P<shape>.*)\])?\s*(?P<role>out|inout)?\s*(?:=\s*(?P<value>.+))?"
+)
 
 
 class SignatureError(ValueError):
@@ -37,8 +39,9 @@ def parse_argument(text: str) -> Argument:
     if shape is not None and m["value"]:
         raise SignatureError(f"{text!r}: an array has no value here; say its contents in the case's inputs")
     extents = None if shape is None else _split(shape)
-    return Argument(m["name"], dtype, extents, m["role"] or "in", (m["value"] or "").strip(),
-                    int(m["hint"]) if m["hint"] else None)
+    return Argument(
+        m["name"], dtype, extents, m["role"] or "in", (m["value"] or "").strip(), int(m["hint"]) if m["hint"] else None
+    )
 
 
 def _split(shape: str) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def defaults(source: str, entry: str) -> frozenset[str]:
     for f in _functions(source):
         if f.name == entry:
             plain = [a.arg for a in (*f.args.posonlyargs, *f.args.args)]
-            with_default = plain[len(plain) - len(f.args.defaults):] if f.args.defaults else []
+            with_default = plain[len(plain) - len(f.args.defaults) :] if f.args.defaults else []
             keyed = [a.arg for a, d in zip(f.args.kwonlyargs, f.args.kw_defaults, strict=True) if d is not None]
             return frozenset((*with_default, *keyed))
     return frozenset()
@@ -99,6 +102,7 @@ def substitute(text: str, params: dict[str, object] | None, *, triton: bool = Tr
 
     With `params` None every placeholder becomes a plain name, which is enough to read the structure of a source.
     """
+
     def value(m: re.Match[str]) -> str:
         if params is None:
             return m[1]

@@ -2,6 +2,7 @@
 
 Rejected with a located error: duplicate keys, tags, anchors and aliases, merge keys, non-text keys, several documents.
 """
+
 from __future__ import annotations
 
 import re
@@ -18,8 +19,19 @@ Path = tuple[str | int, ...]
 
 INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-WORDS = {"null": None, "Null": None, "NULL": None, "~": None, "": None, "true": True, "True": True, "TRUE": True,
-         "false": False, "False": False, "FALSE": False}
+WORDS = {
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "~": None,
+    "": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
 
 
 @dataclass
@@ -37,8 +49,16 @@ class Document:
     def __post_init__(self) -> None:
         self.lines = self.text.splitlines()
 
-    def error(self, id: str, message: str, path: Path, *, key: bool = False, hint: str = "",
-              offset: tuple[int, int] | None = None) -> SpecError:
+    def error(
+        self,
+        id: str,
+        message: str,
+        path: Path,
+        *,
+        key: bool = False,
+        hint: str = "",
+        offset: tuple[int, int] | None = None,
+    ) -> SpecError:
         """An error at the value (or key) under `path`; `offset` = (column, width) inside a one-line scalar."""
         table = self.keys if key and path in self.keys else self.values
         while path and path not in table:
@@ -94,8 +114,9 @@ def _convert(node: Any, path: Path, document: Document) -> Any:
         if key in result:
             first = document.keys[(*path, key)]
             document.keys[(*path, key)] = _mark(key_node)
-            raise document.error("spec.duplicate_key", f"key {key!r} appears twice; first on line {first.line}",
-                                 (*path, key), key=True)
+            raise document.error(
+                "spec.duplicate_key", f"key {key!r} appears twice; first on line {first.line}", (*path, key), key=True
+            )
         document.keys[(*path, key)] = _mark(key_node)
         result[key] = _convert(value_node, (*path, key), document)
     return result
@@ -116,7 +137,7 @@ def _scalar(node: Any, path: Path, document: Document) -> Any:
     mark = document.values[path]
     if _starts_with_tag(document.lines, mark):
         raise document.error("spec.tag", "tags are not used here", path, hint="remove it; quote text instead")
-    if node.style is not None:                                # quoted and block scalars are text
+    if node.style is not None:  # quoted and block scalars are text
         return node.value
     text = node.value
     if text in WORDS:
