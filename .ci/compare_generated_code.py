@@ -5,6 +5,7 @@
 Each case is compiled by the command line of its own checkout, so that the comparison needs nothing but the
 stable command `tilespec compile`. A case that must be rejected is compared by its error message.
 """
+
 from __future__ import annotations
 
 import difflib

@@ -2,6 +2,7 @@
 
 `python docs/generate.py` rewrites them; with `--check` it changes nothing and fails if a page is out of date.
 """
+
 from __future__ import annotations
 
 import ast
@@ -34,9 +35,7 @@ def module_map() -> str:
 
 
 # page, name of the part, what writes it
-PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
-    ("docs/architecture.md", "module map", module_map),
-)
+PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (("docs/architecture.md", "module map", module_map),)
 
 
 def with_part(text: str, name: str, content: str) -> str:

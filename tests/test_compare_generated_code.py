@@ -1,4 +1,5 @@
 """The comparison of generated code for reviewers: what differs, what is new or gone, and the size limit."""
+
 from __future__ import annotations
 
 import importlib.util
@@ -28,19 +29,32 @@ def folders(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         return tmp_path / side
+
     return write
 
 
 def test_what_differs_is_listed_with_its_lines(script, folders):
-    base = folders("base", {"a.add/f32/tile.txt": "%1 = add x, y\n%2 = mul %1, 2\n",
-                            "a.add/f32/cuda.cu": "same\n",
-                            "a.old/f32/tile.txt": "gone\n"})
-    head = folders("head", {"a.add/f32/tile.txt": "%1 = add x, y\n%2 = shl %1, 1\n",
-                            "a.add/f32/cuda.cu": "same\n",
-                            "a.new/f32/error.txt": "k.py:1:1: error[a.new#E1]: no\n"})
+    base = folders(
+        "base",
+        {
+            "a.add/f32/tile.txt": "%1 = add x, y\n%2 = mul %1, 2\n",
+            "a.add/f32/cuda.cu": "same\n",
+            "a.old/f32/tile.txt": "gone\n",
+        },
+    )
+    head = folders(
+        "head",
+        {
+            "a.add/f32/tile.txt": "%1 = add x, y\n%2 = shl %1, 1\n",
+            "a.add/f32/cuda.cu": "same\n",
+            "a.new/f32/error.txt": "k.py:1:1: error[a.new#E1]: no\n",
+        },
+    )
     differences = script.compare(base, head)
     assert [(d.name, d.added, d.removed) for d in differences] == [
-        ("a.add/f32/tile.txt", 1, 1), ("a.new/f32/error.txt", 1, 0), ("a.old/f32/tile.txt", 0, 1),
+        ("a.add/f32/tile.txt", 1, 1),
+        ("a.new/f32/error.txt", 1, 0),
+        ("a.old/f32/tile.txt", 0, 1),
     ]
     text = script.markdown(differences)
     assert "| `a.add/f32/tile.txt` | 1 | 1 |" in text
@@ -62,6 +76,11 @@ def test_a_large_difference_is_cut_and_says_so(script):
 
 
 def test_cases_are_read_from_the_features(script, folders):
-    tree = folders("tree", {"spec/features/math/exp.yaml": "id: math.exp\ncases:\n  - id: f32\n  - id: f16\n",
-                            "spec/features/core/load.yaml": "id: core.load\ncases: [{id: masked}]\n"})
+    tree = folders(
+        "tree",
+        {
+            "spec/features/math/exp.yaml": "id: math.exp\ncases:\n  - id: f32\n  - id: f16\n",
+            "spec/features/core/load.yaml": "id: core.load\ncases: [{id: masked}]\n",
+        },
+    )
     assert script.case_ids(tree) == ["core.load/masked", "math.exp/f32", "math.exp/f16"]

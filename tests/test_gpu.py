@@ -1,4 +1,5 @@
 """The GPU finder, against a driver made of Python functions: present, absent, hidden, broken, too old."""
+
 from __future__ import annotations
 
 import ctypes
@@ -49,13 +50,16 @@ class Driver:
 @pytest.fixture
 def machine(monkeypatch):
     """Call it with a driver (or None for no driver library) and the device files that exist."""
+
     def make(driver: Driver | None, nodes: tuple[str, ...] = ()):
         def load(name):
             if driver is None:
                 raise OSError(f"{name}: cannot open shared object file")
             return driver
+
         monkeypatch.setattr(ctypes, "CDLL", load)
         monkeypatch.setattr(gpu.glob, "glob", lambda pattern: list(nodes))
+
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("TILESPEC_REQUIRE_GPU", raising=False)
     return make
@@ -68,9 +72,15 @@ def test_a_gpu_is_described(machine):
     assert str(found) == "Test GPU (sm_90) and 1 more, driver for CUDA 13.0"
 
 
-@pytest.mark.parametrize("version, extra", [
-    (12020, "cuda12"), (12090, "cuda12"), (13000, "cuda13"), (14010, "cuda13"),
-])
+@pytest.mark.parametrize(
+    "version, extra",
+    [
+        (12020, "cuda12"),
+        (12090, "cuda12"),
+        (13000, "cuda13"),
+        (14010, "cuda13"),
+    ],
+)
 def test_the_driver_chooses_the_extra(machine, version, extra):
     machine(Driver(version=version))
     assert gpu.visible_gpu().extra == extra
@@ -95,12 +105,15 @@ def test_hidden_gpus_are_not_touched(machine, monkeypatch, value):
     assert gpu.visible_gpu() is None
 
 
-@pytest.mark.parametrize("driver, nodes, message", [
-    (None, ("/dev/nvidia0",), "/dev/nvidia0 exists but the driver library does not load"),
-    (Driver(init=100), ("/dev/nvidia0",), r"cuInit .* CUDA_ERROR_NO_DEVICE \(100\)"),
-    (Driver(init=999), (), r"cuInit .* CUDA_ERROR_UNKNOWN \(999\)"),
-    (Driver(init=12345), (), r"an unknown error \(12345\)"),
-])
+@pytest.mark.parametrize(
+    "driver, nodes, message",
+    [
+        (None, ("/dev/nvidia0",), "/dev/nvidia0 exists but the driver library does not load"),
+        (Driver(init=100), ("/dev/nvidia0",), r"cuInit .* CUDA_ERROR_NO_DEVICE \(100\)"),
+        (Driver(init=999), (), r"cuInit .* CUDA_ERROR_UNKNOWN \(999\)"),
+        (Driver(init=12345), (), r"an unknown error \(12345\)"),
+    ],
+)
 def test_a_gpu_that_cannot_be_used_is_an_error(machine, driver, nodes, message):
     machine(driver, nodes)
     with pytest.raises(gpu.GpuUnusable, match=message):
@@ -116,11 +129,14 @@ def test_a_required_gpu(machine, monkeypatch, value, fails):
     assert ("TILESPEC_REQUIRE_GPU is set and no GPU is visible" in result.output) is fails
 
 
-@pytest.mark.parametrize("version, pins, extra", [
-    (None, "constraints.txt", "toolchain"),
-    (12090, "constraints.txt", "cuda12"),
-    (13010, "constraints-cuda13.txt", "cuda13"),
-])
+@pytest.mark.parametrize(
+    "version, pins, extra",
+    [
+        (None, "constraints.txt", "toolchain"),
+        (12090, "constraints.txt", "cuda12"),
+        (13010, "constraints-cuda13.txt", "cuda13"),
+    ],
+)
 def test_what_is_installed(machine, version, pins, extra):
     machine(Driver(version=version) if version else None)
     root = Path(__file__).parents[1]
