@@ -1,0 +1,1 @@
+"""The passes, each in its own module; only the pipeline orders them."""
