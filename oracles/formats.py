@@ -85,7 +85,7 @@ def format_of(what: Any) -> Format:
     if isinstance(what, str) and ALIASES.get(what, what) in FORMATS:
         return FORMATS[ALIASES.get(what, what)]
     try:
-        dtype = np.dtype(getattr(what, "dtype", what))
+        dtype = np.dtype(what if isinstance(what, type) else getattr(what, "dtype", what))
     except TypeError:
         dtype = None
     if dtype not in _BY_DTYPE:
