@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import linecache
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def source_line(file: str, line: int) -> str | None:
     return text.rstrip("\n") if text else None
 
 
-def span_of(node: ast.AST, file: str, line_offset: int = 0, col_offset: int = 0, caller: Span | None = None) -> Span:
+def span_of(node: Any, file: str, line_offset: int = 0, col_offset: int = 0, caller: Span | None = None) -> Span:
     """The span of a Python AST node parsed from text that starts at ``line_offset``/``col_offset`` of ``file``.
 
     ``ast`` counts columns in UTF-8 bytes; they are converted to characters where the line is known.

@@ -7,7 +7,7 @@ import numpy as np
 from refcompiler.dialects import numeric
 from refcompiler.dialects.scalar import ROWS, Scalar
 from refcompiler.ir.core import Constant, Op, Value, literal_dtype
-from refcompiler.ir.opdef import Operand, operand
+from refcompiler.ir.opdef import Operand, OpMeta, operand
 from refcompiler.ir.types import BOOL, DType, PointerType, Type, element_of, join_types, with_element
 
 
@@ -40,12 +40,13 @@ class Elementwise(Op):
         )
 
     def fold(self) -> Value | None:
-        if not all(isinstance(o, Constant) for o in self.operands):
+        literals = [o.value for o in self.operands if isinstance(o, Constant)]
+        if len(literals) < len(self.operands):
             return None
         dtype = self.operands[0].type
-        if self.name in ("div", "rem") and dtype.is_int and self.operands[1].value == 0:
+        if self.name in ("div", "rem") and dtype.is_int and literals[1] == 0:
             return None  # the value is unpredictable: leave it to the target
-        arrays = [np.array(o.value, dtype.numpy) for o in self.operands]
+        arrays = [np.array(value, dtype.numpy) for value in literals]
         with np.errstate(all="ignore"):
             value = self.row.numpy(*arrays)
         return Constant(np.asarray(value).item(), self.result.type)
@@ -55,7 +56,7 @@ def _declare(row: Scalar) -> type[Elementwise]:
     fields: dict[str, Operand] = {name: operand() for name in "xyz"[: row.arity]}
     namespace = {"__doc__": f"{row.doc}  Spec: {row.spec}", "row": row, "__module__": __name__, **fields}
     class_name = "".join(part.capitalize() for part in row.name.split("_"))
-    return type(Elementwise)(class_name, (Elementwise,), namespace, name=row.name, commutative=row.commutative)
+    return OpMeta(class_name, (Elementwise,), namespace, name=row.name, commutative=row.commutative)
 
 
 ELEMENTWISE: dict[str, type[Elementwise]] = {row.name: _declare(row) for row in ROWS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from refcompiler.ir.opdef import Attr, Operand, OpMeta
 from refcompiler.ir.types import DType, Type, element_of
@@ -19,7 +19,8 @@ class Value:
     __slots__ = ("type", "name", "owner")
 
     def __init__(self, type_: Type, name: str | None = None, owner: Op | Block | None = None):
-        self.type, self.name, self.owner = type_, name, owner
+        self.type: Any = type_
+        self.name, self.owner = name, owner
 
     def __repr__(self) -> str:
         return f"<{self.name or 'value'}: {self.type}>"
@@ -110,6 +111,10 @@ class Op(metaclass=OpMeta):
         if types is None:
             types = self.infer()
         self.results = [Value(t, owner=self) for t in types]
+
+    if TYPE_CHECKING:  # the fields of a subclass, read on a value that is only known to be an Op
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def result(self) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-OPS: dict[str, type] = {}
+OPS: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class OpMeta(type):
     """Collects the fields of an op class and puts it into the registry under its ``name``."""
 
     def __new__(mcls, cls_name, bases, namespace, *, name: str | None = None, **flags):
-        cls = super().__new__(mcls, cls_name, bases, dict(namespace))
+        cls: Any = super().__new__(mcls, cls_name, bases, dict(namespace))
         operands = [f for f in namespace.values() if isinstance(f, Operand)]
         attrs = [f for f in namespace.values() if isinstance(f, Attr)]
         for key, field in namespace.items():

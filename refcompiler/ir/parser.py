@@ -66,7 +66,8 @@ class _Parser:
 
     # --- tokens
     def _tokenize(self) -> list[_Token]:
-        tokens, pos, line, line_start = [], 0, 1, 0
+        tokens: list[_Token] = []
+        pos, line, line_start = 0, 1, 0
         while pos < len(self.text):
             match = _TOKEN.match(self.text, pos)
             if match is None:
@@ -183,7 +184,7 @@ class _Parser:
             func.hints[name] = self.attrs().get("divisible", 1)
 
     # --- types
-    def type(self) -> Type:
+    def type(self) -> Any:
         word = self.expect_kind("word", "a type")
         if word.text in DTYPES:
             return DTYPES[word.text]

@@ -20,7 +20,7 @@ class Pass:
     """A named step: ``run(func, context)`` edits the function or returns a new one; ``why`` is why it stands here."""
 
     name: str
-    run: Callable[[Func, Any], Func | None]
+    run: Callable[[Func, Any], Any]
     why: str
 
 

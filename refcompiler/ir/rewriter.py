@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import Type
 
-Rule = Callable[["Op", "Rewriter"], Value | list[Value] | None]
+Rule = Any  # a function (op, rewriter) -> Value | list[Value] | None that carries ``op_names``
 
 
 def rewrite(*op_names: str):

@@ -152,7 +152,7 @@ def format_type(type_: Type, layout_names: dict[Any, str] | None = None) -> str:
     return f"{word}<{'x'.join(map(str, type_.shape))} x {type_.element}{layout}>"
 
 
-def element_of(type_: Type) -> Element:
+def element_of(type_: Any) -> Any:
     """The element type of a block, register vector or shared buffer; a scalar is its own element."""
     return type_.element if isinstance(type_, BlockType | RegType | SharedType) else type_
 

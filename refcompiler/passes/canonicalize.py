@@ -158,7 +158,7 @@ def _mask_value(mask: Value | None) -> bool | None:
     """What a mask is known to be everywhere; None where it is not known."""
     full = _producer(mask, "full")
     value = full.value if full else mask
-    return value.value if isinstance(value, Constant) else None
+    return bool(value.value) if isinstance(value, Constant) else None
 
 
 @rewrite("load")
