@@ -1,0 +1,29 @@
+"""Layouts of blocks over registers, lanes, warps and shared memory: one algebra of linear maps over GF(2)."""
+
+from refcompiler.layouts.addressing import (
+    OwnerBits,
+    Piece,
+    are_disjoint,
+    contiguous_elements,
+    evaluate,
+    index_pieces,
+    is_additive,
+    owner_bits,
+    owner_registers,
+    pieces_of,
+    register_offsets,
+    vector_groups,
+)
+from refcompiler.layouts.constructors import blocked, blocked_for, row_major, swizzled
+from refcompiler.layouts.conversion import Conversion, Shuffle, ShuffleRound, Swap, broadcast, conversion
+from refcompiler.layouts.linear import LinearLayout
+from refcompiler.layouts.reduction import Reduction, mixes_axis, reduction
+from refcompiler.layouts.shared import SharedAccess, SharedExchange, shared_access, shared_exchange
+
+__all__ = [
+    "Conversion", "LinearLayout", "OwnerBits", "Piece", "Reduction", "SharedAccess", "SharedExchange",
+    "Shuffle", "ShuffleRound", "Swap", "are_disjoint", "blocked", "blocked_for", "broadcast",
+    "contiguous_elements", "conversion", "evaluate", "index_pieces", "is_additive", "mixes_axis",
+    "owner_bits", "owner_registers", "pieces_of", "reduction", "register_offsets", "row_major",
+    "shared_access", "shared_exchange", "swizzled", "vector_groups",
+]
