@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from refcompiler.layouts import (
     LinearLayout,
+    SharedExchange,
     blocked,
     blocked_for,
     broadcast,
@@ -16,6 +17,9 @@ from refcompiler.layouts import (
     evaluate,
     mixes_axis,
     reduction,
+    row_major,
+    shared_access,
+    shared_exchange,
 )
 from tests.layout_strategies import WARPS, layouts, random_layout
 
@@ -67,8 +71,8 @@ def run_shared(plan, registers, num_target_registers):
         if thread & plan.store.idle_threads:
             continue
         for offset, members in addresses(plan.store, thread):
-            assert offset % plan.vector == 0
-            assert len(members) == plan.vector
+            assert offset % plan.store.vector == 0
+            assert len(members) == plan.store.vector
             for i, r in enumerate(members):
                 assert offset + i not in memory, "two threads store to one cell"
                 assert (offset + i + 1) * plan.element_bytes <= plan.num_bytes
@@ -77,7 +81,7 @@ def run_shared(plan, registers, num_target_registers):
     for thread in range(len(registers)):
         row = [None] * num_target_registers
         for offset, members in addresses(plan.load, thread):
-            assert offset % plan.vector == 0
+            assert offset % plan.load.vector == 0
             for i, r in enumerate(members):
                 row[r] = memory[offset + i]
         loaded.append(row)
@@ -202,7 +206,7 @@ def test_a_broadcast_needs_extents_of_one():
 # --- bank conflicts
 def wavefronts(access, exchange):
     """The largest number of 4-byte words that one bank serves in one wavefront, over all accesses."""
-    bytes_per_lane = exchange.vector * exchange.element_bytes
+    bytes_per_lane = access.vector * exchange.element_bytes
     lanes = min(32, 128 // bytes_per_lane)
     worst = 1
     for index, first in product(range(len(access.vectors)), range(0, 32, lanes)):
@@ -214,7 +218,7 @@ def wavefronts(access, exchange):
             byte = offset * exchange.element_bytes
             for word in range(byte // 4, (byte + bytes_per_lane + 3) // 4):
                 banks.setdefault(word % 32, set()).add(word)
-        worst = max(worst, *(len(words) for words in banks.values()))
+        worst = max([worst, *(len(words) for words in banks.values())])
     return worst
 
 
@@ -231,16 +235,27 @@ def test_a_transpose_through_shared_memory_has_no_bank_conflict(shape, element_b
             assert wavefronts(exchange.load, exchange) == 1
 
 
+@quick
+@given(st.data(), st.sampled_from([1, 2, 4, 8]))
+def test_no_exchange_of_unit_bases_has_a_bank_conflict(data, element_bytes):
+    source = random_layout(data.draw, (16, 64), 1, pure=True)
+    target = random_layout(data.draw, (16, 64), 1, pure=True)
+    exchange = shared_exchange(source, target, element_bytes)
+    assert run_shared(exchange, fill(source), target.num_registers) == fill(target)
+    assert wavefronts(exchange.store, exchange) == 1
+    assert wavefronts(exchange.load, exchange) == 1
+
+
 def test_the_conflict_count_sees_conflicts():
-    """The same transpose over plain row-major memory: 32 lanes of a column meet in one bank."""
-    from refcompiler.layouts import SharedExchange, row_major, shared_access
+    """The same transpose over plain row-major memory: the lanes of a wavefront in one column share its bank."""
     rows, columns = blocked_for((32, 32), 1), blocked_for((32, 32), 1, order=(0, 1))
     plain = row_major((32, 32))
-    exchange = SharedExchange(plain, 4, 1, shared_access(rows, plain, 0, store=True),
-                              shared_access(columns, plain, 0, store=False))
+    exchange = SharedExchange(plain, 4, shared_access(rows, plain, 4, store=True),
+                              shared_access(columns, plain, 4, store=False))
     assert run_shared(exchange, fill(rows), columns.num_registers) == fill(columns)
     assert wavefronts(exchange.store, exchange) == 1
-    assert wavefronts(exchange.load, exchange) == 32
+    assert exchange.load.vector == 4
+    assert wavefronts(exchange.load, exchange) == 8, "the 8 lanes that 128 bytes serve, 128 bytes apart"
 
 
 def test_vectors_join_registers_that_both_sides_share():
@@ -248,9 +263,9 @@ def test_vectors_join_registers_that_both_sides_share():
                         lane=[(1, 0), (2, 0), (4, 0), (8, 0), (16, 0)])
     b = LinearLayout.of((64, 16), register=[(0, 1), (0, 2), (0, 8)], warp=[(1, 0), (0, 4)],
                         lane=[(32, 0), (2, 0), (4, 0), (8, 0), (16, 0)])
-    assert check(a, b, 4).shared.vector == 4
-    assert check(a, b, 8).shared.vector == 2
-    assert check(a, b, 2).shared.vector == 4
+    assert check(a, b, 4).shared.alignment_bytes == 16
+    assert check(a, b, 8).shared.alignment_bytes == 16
+    assert check(a, b, 2).shared.alignment_bytes == 8
 
 
 # --- reduction
@@ -321,7 +336,10 @@ def test_reduction_steps_are_left_out_where_the_layout_needs_none():
     whole_block = check_reduction(blocked_for((1024,), 4, 4), 0)
     assert whole_block.crosses_warps
     assert whole_block.elements_per_thread == 8
-    assert whole_block.exchange(4).num_bytes == 4 * 4, "one partial result per warp"
+    exchange = whole_block.exchange(4)
+    assert exchange.num_bytes == 4 * 4, "one partial result per warp"
+    assert (exchange.store.vector, exchange.load.vector) == (1, 4), "which each thread reads at once"
+    assert exchange.store.idle_threads == 31
     columns = check_reduction(blocked_for((32, 32), 1, 1), 0)
     assert (columns.elements_per_thread, columns.lane_masks, columns.crosses_warps) == (32, (), False)
     tiny = check_reduction(blocked_for((8,), 4, 1), 0)

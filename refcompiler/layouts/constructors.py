@@ -57,6 +57,7 @@ def blocked_for(shape: Sequence[int], num_warps: int, vector: int = 1,
     (645,)
     """
     order = tuple(reversed(range(len(shape)))) if order is None else tuple(order)
+    order = tuple(sorted(order, key=lambda dim: shape[dim] == 1))  # an extent of 1 is nobody's fastest dimension
     return _blocked_for(tuple(shape), num_warps, vector, order)
 
 

@@ -10,7 +10,8 @@ from refcompiler.layouts.addressing import Piece, are_disjoint, owner_bits, owne
 from refcompiler.layouts.gf2 import Span, combine
 from refcompiler.layouts.linear import LANE_BITS, LinearLayout, log2
 
-VECTOR_BYTES = 16    # the widest ld.shared and st.shared
+VECTOR_BYTES = 16      # the widest ld.shared and st.shared
+WORD_BYTES = 4         # what one bank delivers
 BANK_LINE_BYTES = 128  # 32 banks of 4 bytes: what one wavefront moves
 
 
@@ -18,11 +19,12 @@ BANK_LINE_BYTES = 128  # 32 banks of 4 bytes: what one wavefront moves
 class SharedAccess:
     """One side of an exchange.  The offset of a vector, in elements, is the xor of pieces and its constant.
 
-    `vectors` lists (constant, registers in ascending offset order).  Threads with `thread & idle_threads !=
-    0` hold replicas only and must not store.  Where `additive`, pieces and constants may be added instead of
-    xor-ed.
+    Each access moves `vector` elements to or from an offset that is a multiple of it; `vectors` lists their
+    (constant, registers in ascending offset order).  Threads with `thread & idle_threads != 0` hold replicas
+    only and must not store.  Where `additive`, pieces and constants may be added instead of xor-ed.
     """
 
+    vector: int
     pieces: tuple[Piece, ...]
     vectors: tuple[tuple[int, tuple[int, ...]], ...]
     idle_threads: int
@@ -33,13 +35,11 @@ class SharedAccess:
 class SharedExchange:
     """Store the source registers, barrier, load the destination registers.
 
-    `layout` maps offsets (in elements of `element_bytes`) to tensor elements; the buffer takes `num_bytes`
-    and must be aligned to `vector * element_bytes`, the width of each access.
+    `layout` maps offsets, in elements of `element_bytes`, to tensor elements.
     """
 
     layout: LinearLayout
     element_bytes: int
-    vector: int
     store: SharedAccess
     load: SharedAccess
 
@@ -47,6 +47,11 @@ class SharedExchange:
     def num_bytes(self) -> int:
         """The size of the buffer."""
         return self.layout.size("offset") * self.element_bytes
+
+    @property
+    def alignment_bytes(self) -> int:
+        """The alignment of the buffer: the widest access to it."""
+        return max(self.store.vector, self.load.vector) * self.element_bytes
 
 
 @lru_cache(maxsize=1024)
@@ -56,8 +61,8 @@ def shared_exchange(source: LinearLayout, target: LinearLayout, element_bytes: i
     >>> from refcompiler.layouts import blocked_for
     >>> x = blocked_for((32, 32), num_warps=4)
     >>> plan = shared_exchange(x, x.transpose((1, 0)), element_bytes=4)
-    >>> plan.num_bytes, plan.vector
-    (4096, 1)
+    >>> plan.num_bytes, plan.store.vector, plan.load.vector
+    (4096, 1, 1)
     """
     owned = [basis for name in ("register", "lane", "warp") for basis in _owner_bases(source, name) if basis]
     vector = _vector_bases(source, target, owned, element_bytes)
@@ -66,9 +71,9 @@ def shared_exchange(source: LinearLayout, target: LinearLayout, element_bytes: i
     lanes = [_wavefront(_owner_bases(source, "lane"), access_bytes),
              _wavefront(target.packed_bases("lane"), access_bytes)]
     layout = LinearLayout.packed(source.shape, {"offset": vector + _conflict_free(lanes, rest, access_bytes)})
-    return SharedExchange(layout, element_bytes, 1 << len(vector),
-                          shared_access(source, layout, len(vector), store=True),
-                          shared_access(target, layout, len(vector), store=False))
+    return SharedExchange(layout, element_bytes,
+                          shared_access(source, layout, element_bytes, store=True),
+                          shared_access(target, layout, element_bytes, store=False))
 
 
 def _owner_bases(layout: LinearLayout, name: str) -> list[int]:
@@ -107,8 +112,8 @@ def _conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_b
     `rest` is a basis of the space to lay out.  The low offset bits choose the word part of an access below 4
     bytes, then the bank, the high ones the line of 128 bytes.  A side is free of conflicts if the span of the
     line bases meets the span of its lanes and of the word part only in zero, for then two lanes that differ
-    in the line also differ in the bank.  So line bases are sought outside both: unit vectors, else the sum of a
-    lane of one side and a lane of the other.  Where there are no more, conflicts are accepted.
+    in the line also differ in the bank.  So line bases are sought outside both: unit vectors, else the sum of
+    a lane of one side and a lane of the other.  Where there are no more, conflicts are accepted.
     """
     space, whole = Span(rest), Span()
     top = max(rest, default=0).bit_length()
@@ -123,21 +128,22 @@ def _conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_b
                 taken.append(candidate)
         return taken
     first, second = lanes
-    word_bits = min(max(0, 2 - log2(access_bytes)), len(rest))
+    word_bits = min(max(0, log2(WORD_BYTES) - log2(access_bytes)), len(rest))
     bank_bits = min(log2(BANK_LINE_BYTES // access_bytes) - word_bits, len(rest) - word_bits)
     line_bits = len(rest) - word_bits - bank_bits
     words = take([*(basis for basis in second if basis in first), *second, *first, *units], word_bits)
     sums = [a ^ b for a in first for b in second]
     lines = take([*reversed(units), *sums], line_bits, Span([*words, *first]), Span([*words, *second]))
     lines += take(reversed(units), line_bits - len(lines))
-    return [*words, *take([*second, *first, *units], bank_bits), *lines]
+    banks = take([*second, *first, *units], bank_bits)
+    return [*words, *sorted(banks), *sorted(lines)]  # in order, neighbouring thread bits share a piece
 
 
-def shared_access(side: LinearLayout, layout: LinearLayout, vector_bits: int, *, store: bool) -> SharedAccess:
-    """How the registers of `side` reach the shared `layout`, in vectors of 2**vector_bits elements.
+def shared_access(side: LinearLayout, layout: LinearLayout, element_bytes: int, *, store: bool) -> SharedAccess:
+    """How the registers of `side` reach the shared `layout`, by the widest vectors without more bank conflicts.
 
-    The register bases of `side` must contain the lowest `vector_bits` bases of `layout`.  A store visits each
-    element once: free registers are left out and `idle_threads` masks the threads that hold replicas.
+    A store visits each element once: free registers are left out and `idle_threads` masks the threads that
+    hold replicas.
     """
     inverse = Span(layout.packed_bases("offset"))
 
@@ -148,10 +154,38 @@ def shared_access(side: LinearLayout, layout: LinearLayout, vector_bits: int, *,
     idle = owner_bits(side).thread if store else 0
     thread = [0 if idle >> bit & 1 else offset(basis) for bit, basis in enumerate(side.thread_bases)]
     register = [offset(basis) for basis in side.packed_bases("register")]
-    members = [combine([1 << register.index(1 << bit) for bit in range(vector_bits)], element)
-               for element in range(1 << vector_bits)]
+    width = _vector_bits(register, thread, element_bytes)
+    members = [combine([1 << register.index(1 << bit) for bit in range(width)], element)
+               for element in range(1 << width)]
     owned = owner_registers(side) if store else range(side.num_registers)
     vectors = tuple((combine(register, first), tuple(first | member for member in members))
                     for first in owned if not first & members[-1])
     pieces = pieces_of(thread)
-    return SharedAccess(pieces, vectors, idle, are_disjoint(pieces, (constant for constant, _ in vectors)))
+    additive = are_disjoint(pieces, (constant for constant, _ in vectors))
+    return SharedAccess(1 << width, pieces, vectors, idle, additive)
+
+
+def _vector_bits(register: Sequence[int], thread: Sequence[int], element_bytes: int) -> int:
+    """How many of the lowest offset bits belong to one register bit each and may form one access.
+
+    Of the widths possible the one with the fewest bank conflicts, then the widest, is taken.
+    """
+    best, fewest = 0, bank_conflict_bits(thread[:LANE_BITS], 0, element_bytes)
+    for width in range(1, log2(max(1, VECTOR_BYTES // element_bytes)) + 1):
+        unit = 1 << width - 1
+        if [offset for offset in [*register, *thread] if offset & unit] != [unit] or unit not in register:
+            break
+        conflicts = bank_conflict_bits(thread[:LANE_BITS], width, element_bytes)
+        if conflicts <= fewest:
+            best, fewest = width, conflicts
+    return best
+
+
+def bank_conflict_bits(lanes: Sequence[int], vector_bits: int, element_bytes: int) -> int:
+    """The base-2 logarithm of how many words of one bank a wavefront needs, given the offset of each lane bit."""
+    access_bytes = element_bytes << vector_bits
+    served = [offset * element_bytes for offset in _wavefront(lanes, access_bytes)]
+    within_line = BANK_LINE_BYTES - 1
+    words = Span(byte & ~(max(access_bytes, WORD_BYTES) - 1) for byte in served)
+    banks = Span(byte & within_line & ~(max(access_bytes, WORD_BYTES) - 1) for byte in served)
+    return words.rank - banks.rank
