@@ -8,12 +8,14 @@ from __future__ import annotations
 import ast
 import difflib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 PACKAGES = ("refcompiler", "conformance", "oracles")
 
 
@@ -30,12 +32,49 @@ def module_map() -> str:
             name = path.relative_to(ROOT).as_posix()
             if path.name == "__init__.py":
                 name = name.removesuffix("__init__.py")
-            lines.append((name, purpose(path)))
-    return "| module | purpose |\n| --- | --- |\n" + "".join(f"| `{n}` | {p} |\n" for n, p in sorted(lines))
+            lines.append((f"`{name}`", purpose(path)))
+    return table(("module", "purpose"), lines)
+
+
+def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table; bars inside a cell are escaped."""
+    lines = [header, ("---",) * len(header), *sorted(rows)]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in lines)
+
+
+def ops() -> str:
+    """Every op of the registry: its operands, its attributes with their defaults, and what it does."""
+    import refcompiler.dialects  # noqa: F401  declares the ops
+    from refcompiler.ir import OPS
+
+    def operand_text(field: Any) -> str:
+        return field.name + ("..." if field.variadic else "?" if field.optional else "")
+
+    def attr_text(field: Any) -> str:
+        return field.name if field.required else f"{field.name}={field.default!r}"
+
+    rows = []
+    for name, op in OPS.items():
+        operands = ", ".join(operand_text(field) for field in op.operand_fields)
+        attributes = ", ".join(attr_text(field) for field in op.attr_fields)
+        meaning = (op.__doc__ or op.doc).strip().split("\n")[0].replace("``", "`")
+        rows.append((f"`{name}`", operands, attributes, meaning))
+    return table(("op", "operands", "attributes", "meaning"), rows)
+
+
+def environment() -> str:
+    """Every environment variable that the compiler reads."""
+    from refcompiler import config
+
+    return config.markdown_table()
 
 
 # page, name of the part, what writes it
-PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (("docs/architecture.md", "module map", module_map),)
+PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
+    ("docs/architecture.md", "module map", module_map),
+    ("docs/reference.md", "ops", ops),
+    ("docs/reference.md", "environment", environment),
+)
 
 
 def with_part(text: str, name: str, content: str) -> str:
