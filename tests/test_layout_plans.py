@@ -28,15 +28,19 @@ quick = settings(derandomize=True, deadline=None, max_examples=150)
 
 def fill(layout):
     """registers[thread][register]: the tensor index that the layout puts there."""
-    return [[layout(register=r, lane=thread % 32, warp=thread // 32) for r in range(layout.num_registers)]
-            for thread in range(32 * layout.num_warps)]
+    return [
+        [layout(register=r, lane=thread % 32, warp=thread // 32) for r in range(layout.num_registers)]
+        for thread in range(32 * layout.num_warps)
+    ]
 
 
 def swap(registers, swaps):
     """Conditional exchanges of registers, as a plan asks for them."""
     for step in swaps:
-        registers = [[row[r ^ step.registers] for r in range(len(row))] if thread >> step.thread_bit & 1
-                     else row for thread, row in enumerate(registers)]
+        registers = [
+            [row[r ^ step.registers] for r in range(len(row))] if thread >> step.thread_bit & 1 else row
+            for thread, row in enumerate(registers)
+        ]
     return registers
 
 
@@ -138,6 +142,7 @@ def test_conversion_within_a_warp(data, register_bits, replicas):
     def shuffled():
         order = data.draw(st.permutations(columns))
         return LinearLayout.packed(shape, {"lane": order[:5], "register": order[5:], "warp": [1 << bits]})
+
     plan = check(shuffled(), shuffled())
     assert plan.kind in ("none", "registers", "shuffle", "shared")
 
@@ -148,6 +153,7 @@ def test_the_kind_is_the_cheapest_that_suffices():
 
     def of(register, lane):
         return LinearLayout.of(shape, register=[bases[b] for b in register], lane=[bases[b] for b in lane])
+
     plain = of((5, 6), (0, 1, 2, 3, 4))
     assert check(plain, plain).kind == "none"
     renamed = check(plain, of((6, 5), (0, 1, 2, 3, 4)))
@@ -170,8 +176,9 @@ def test_a_shuffle_is_given_up_where_shared_memory_is_cheaper():
 
 def test_replicated_sources_need_no_movement():
     scalar_rows = blocked_for((8, 128), 4, 4).slice(1)  # each row in every lane of its warp
-    lane_zero = LinearLayout.of((8,), register=scalar_rows.bases("register"), lane=[(0,)] * 5,
-                                warp=scalar_rows.bases("warp"))
+    lane_zero = LinearLayout.of(
+        (8,), register=scalar_rows.bases("register"), lane=[(0,)] * 5, warp=scalar_rows.bases("warp")
+    )
     assert scalar_rows == lane_zero
     spread = LinearLayout.of((2,), register=[], lane=[(1,), (0,), (0,), (0,), (0,)])
     everywhere = LinearLayout.of((2,), register=[(1,)], lane=[(0,)] * 5)
@@ -194,7 +201,7 @@ def test_a_row_vector_broadcasts_back_without_movement(num_warps):
         source = layout.slice(axis).expand_dims(axis)
         plan = broadcast(source, layout)
         assert plan.kind in ("none", "registers")
-        want = [[index[:axis] + (0,) + index[axis + 1:] for index in row] for row in fill(layout)]
+        want = [[index[:axis] + (0,) + index[axis + 1 :] for index in row] for row in fill(layout)]
         assert run(plan, fill(source), layout.num_registers) == want
 
 
@@ -250,8 +257,9 @@ def test_the_conflict_count_sees_conflicts():
     """The same transpose over plain row-major memory: the lanes of a wavefront in one column share its bank."""
     rows, columns = blocked_for((32, 32), 1), blocked_for((32, 32), 1, order=(0, 1))
     plain = row_major((32, 32))
-    exchange = SharedExchange(plain, 4, shared_access(rows, plain, 4, store=True),
-                              shared_access(columns, plain, 4, store=False))
+    exchange = SharedExchange(
+        plain, 4, shared_access(rows, plain, 4, store=True), shared_access(columns, plain, 4, store=False)
+    )
     assert run_shared(exchange, fill(rows), columns.num_registers) == fill(columns)
     assert wavefronts(exchange.store, exchange) == 1
     assert exchange.load.vector == 4
@@ -259,10 +267,18 @@ def test_the_conflict_count_sees_conflicts():
 
 
 def test_vectors_join_registers_that_both_sides_share():
-    a = LinearLayout.of((64, 16), register=[(0, 1), (0, 2), (0, 4)], warp=[(32, 0), (0, 8)],
-                        lane=[(1, 0), (2, 0), (4, 0), (8, 0), (16, 0)])
-    b = LinearLayout.of((64, 16), register=[(0, 1), (0, 2), (0, 8)], warp=[(1, 0), (0, 4)],
-                        lane=[(32, 0), (2, 0), (4, 0), (8, 0), (16, 0)])
+    a = LinearLayout.of(
+        (64, 16),
+        register=[(0, 1), (0, 2), (0, 4)],
+        warp=[(32, 0), (0, 8)],
+        lane=[(1, 0), (2, 0), (4, 0), (8, 0), (16, 0)],
+    )
+    b = LinearLayout.of(
+        (64, 16),
+        register=[(0, 1), (0, 2), (0, 8)],
+        warp=[(1, 0), (0, 4)],
+        lane=[(32, 0), (2, 0), (4, 0), (8, 0), (16, 0)],
+    )
     assert check(a, b, 4).shared.alignment_bytes == 16
     assert check(a, b, 8).shared.alignment_bytes == 16
     assert check(a, b, 2).shared.alignment_bytes == 8
@@ -273,8 +289,9 @@ def run_reduction(plan, values, element_bytes=4):
     """values[thread][register] are tuples of contributions; combining concatenates them."""
     partial = [[sum((row[r] for r in group), ()) for group in plan.register_groups] for row in values]
     for mask in plan.lane_masks:
-        partial = [[a + b for a, b in zip(row, partial[thread ^ mask], strict=True)]
-                   for thread, row in enumerate(partial)]
+        partial = [
+            [a + b for a, b in zip(row, partial[thread ^ mask], strict=True)] for thread, row in enumerate(partial)
+        ]
     if plan.crosses_warps:
         exchange = plan.exchange(element_bytes)
         gathered = run_shared(exchange, partial, plan.gathered.num_registers)

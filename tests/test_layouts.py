@@ -29,8 +29,27 @@ from refcompiler.layouts import (
 )
 from tests.layout_strategies import WARPS, layouts
 
-SHAPES = [(1,), (2,), (32,), (64,), (128,), (1024,), (1, 1), (1, 64), (64, 1), (2, 4), (16, 16), (4, 128),
-          (128, 4), (1, 1024), (4, 8, 2), (1, 2, 64), (16, 1, 8), (2, 2, 2, 2), (1, 4, 1, 64)]
+SHAPES = [
+    (1,),
+    (2,),
+    (32,),
+    (64,),
+    (128,),
+    (1024,),
+    (1, 1),
+    (1, 64),
+    (64, 1),
+    (2, 4),
+    (16, 16),
+    (4, 128),
+    (128, 4),
+    (1, 1024),
+    (4, 8, 2),
+    (1, 2, 64),
+    (16, 1, 8),
+    (2, 2, 2, 2),
+    (1, 4, 1, 64),
+]
 
 
 def points(layout):
@@ -129,21 +148,24 @@ def test_row_major_is_the_flat_index():
     assert [layout(offset=i) for i in range(64)] == list(np.ndindex(4, 8, 2))
 
 
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda: blocked_for((3,), 4), "power of two, found 3"),
-    (lambda: blocked((8, 8), (1, 1), (4, 8), (1, 1), (0, 0)), "each of 2 dimensions once"),
-    (lambda: LinearLayout.of((4,), lane=[(1,)]), "must cover its tensor"),
-    (lambda: LinearLayout.of((2,), lane=[(2,)]), "outside the shape"),
-    (lambda: LinearLayout.of((2,), thread=[(1,)]), "unknown layout input 'thread'"),
-    (lambda: row_major((2, 2)).reshape((8,)), "numbers of elements differ"),
-    (lambda: row_major((2, 2)).transpose((0, 0)), "expected a permutation"),
-    (lambda: row_major((2, 2)).broadcast((4, 2)), "only extents of 1 grow"),
-    (lambda: row_major((2, 4)).split(), "not one register bit"),
-    (lambda: swizzled((8, 16), 2, 128), "shorter than 128 bytes"),
-    (lambda: swizzled((8, 64), 2, 48), "32, 64 or 128"),
-    (lambda: vector_groups(blocked_for((64,), 1, 2), 0, 4), "holds 2 contiguous elements"),
-    (lambda: index_pieces(row_major((4,)), 0), "has 32 lanes"),
-])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: blocked_for((3,), 4), "power of two, found 3"),
+        (lambda: blocked((8, 8), (1, 1), (4, 8), (1, 1), (0, 0)), "each of 2 dimensions once"),
+        (lambda: LinearLayout.of((4,), lane=[(1,)]), "must cover its tensor"),
+        (lambda: LinearLayout.of((2,), lane=[(2,)]), "outside the shape"),
+        (lambda: LinearLayout.of((2,), thread=[(1,)]), "unknown layout input 'thread'"),
+        (lambda: row_major((2, 2)).reshape((8,)), "numbers of elements differ"),
+        (lambda: row_major((2, 2)).transpose((0, 0)), "expected a permutation"),
+        (lambda: row_major((2, 2)).broadcast((4, 2)), "only extents of 1 grow"),
+        (lambda: row_major((2, 4)).split(), "not one register bit"),
+        (lambda: swizzled((8, 16), 2, 128), "shorter than 128 bytes"),
+        (lambda: swizzled((8, 64), 2, 48), "32, 64 or 128"),
+        (lambda: vector_groups(blocked_for((64,), 1, 2), 0, 4), "holds 2 contiguous elements"),
+        (lambda: index_pieces(row_major((4,)), 0), "has 32 lanes"),
+    ],
+)
 def test_a_wrong_layout_says_what_was_found(make, message):
     with pytest.raises(ValueError, match=message):
         make()
@@ -152,8 +174,9 @@ def test_a_wrong_layout_says_what_was_found(make, message):
 # --- text
 def test_text_is_one_line_of_literals():
     layout = blocked_for((2, 64), 1, 4)
-    assert str(layout) == ("layout(register=[(0, 1), (0, 2)], "
-                           "lane=[(0, 4), (0, 8), (0, 16), (0, 32), (1, 0)], warp=[])")
+    assert str(layout) == (
+        "layout(register=[(0, 1), (0, 2)], lane=[(0, 4), (0, 8), (0, 16), (0, 32), (1, 0)], warp=[])"
+    )
     assert str(row_major((1, 1))) == "layout(offset=[], shape=(1, 1))"
     assert str(blocked_for((), 2)) == "layout(register=[], lane=[(), (), (), (), ()], warp=[()])"
 
@@ -167,11 +190,26 @@ def test_text_reads_back(shape, num_warps):
         assert hash(again) == hash(layout)
 
 
-@pytest.mark.parametrize("text", [
-    "", "layout", "layout(1)", "layout(lane=[(1,)], lane=[(1,)])", "layout(lane=[(1,), (1, 2)])",
-    "layout(lane=1)", "layout(lane=[(3,)])", "layout(lane=[(-1,)])", "layout(cell=[(1,)])",
-    "block(lane=[(1,)])", "layout(**{})", "layout(lane=[(1,)], shape=2)", "layout(lane=[(True,)])",
-    "layout()", "layout(lane=[('a',)])", "layout(lane=open)", "layout(lane=[(1,)])\nx"])
+NO_LAYOUTS = """
+layout
+layout()
+layout(1)
+layout(**{})
+layout(lane=1)
+layout(lane=open)
+layout(lane=[(3,)])
+layout(lane=[(-1,)])
+layout(lane=[(True,)])
+layout(lane=[('a',)])
+layout(lane=[(1,), (1, 2)])
+layout(lane=[(1,)], lane=[(1,)])
+layout(lane=[(1,)], shape=2)
+layout(cell=[(1,)])
+block(lane=[(1,)])
+"""
+
+
+@pytest.mark.parametrize("text", NO_LAYOUTS.split("\n")[:-1])
 def test_text_that_is_no_layout_is_refused(text):
     with pytest.raises(ValueError, match="not a layout"):
         LinearLayout.parse(text)
@@ -272,19 +310,19 @@ def test_transpose_reshape_and_expand_dims_move_nothing(layout, data):
 @given(layouts(pure=True), st.data())
 def test_slice_keeps_threads_and_distinct_registers(layout, data):
     axis = data.draw(st.integers(0, layout.rank - 1))
-    sliced, shape = layout.slice(axis), layout.shape[:axis] + layout.shape[axis + 1:]
+    sliced, shape = layout.slice(axis), layout.shape[:axis] + layout.shape[axis + 1 :]
     assert sliced.shape == shape
     assert sliced.free_bits("register") == 0
     for l, w in product(range(32), range(layout.num_warps)):
         before = {layout(register=r, lane=l, warp=w) for r in range(layout.num_registers)}
         after = [sliced(register=r, lane=l, warp=w) for r in range(sliced.num_registers)]
         assert len(after) == len(set(after))
-        assert set(after) == {index[:axis] + index[axis + 1:] for index in before}
+        assert set(after) == {index[:axis] + index[axis + 1 :] for index in before}
     projected = layout.project(axis)
     for point in points(layout):
         r, l, w = point
         index = layout(register=r, lane=l, warp=w)
-        assert projected(register=r, lane=l, warp=w) == index[:axis] + (0,) + index[axis + 1:]
+        assert projected(register=r, lane=l, warp=w) == index[:axis] + (0,) + index[axis + 1 :]
 
 
 @quick

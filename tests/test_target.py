@@ -2,7 +2,8 @@
 
 import pytest
 
-from refcompiler.target import ALIASES, TARGETS, UnknownTarget, target, target_for_device
+from refcompiler.errors import CompileError, LaunchError
+from refcompiler.target import ALIASES, TARGETS, target, target_for_device
 
 
 def test_the_four_architectures_are_known_by_name():
@@ -17,21 +18,23 @@ def test_an_alias_names_its_target(alias, name):
 
 @pytest.mark.parametrize("name", ["sm_75", "sm90", "", "SM_90A", "gfx942"])
 def test_an_unknown_name_lists_the_known_ones(name):
-    with pytest.raises(UnknownTarget) as caught:
+    with pytest.raises(CompileError) as caught:
         target(name)
     assert repr(name) in str(caught.value)
     assert all(known in str(caught.value) for known in TARGETS)
 
 
-@pytest.mark.parametrize(("capability", "name"), [
-    ((8, 0), "sm_80"), ((8, 6), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((10, 0), "sm_100a")])
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [((8, 0), "sm_80"), ((8, 6), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((10, 0), "sm_100a")],
+)
 def test_a_device_gets_the_newest_target_it_can_run(capability, name):
     assert target_for_device(capability).name == name
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (10, 3), (12, 0)])
 def test_a_device_without_a_target_is_named(capability):
-    with pytest.raises(UnknownTarget, match=rf"{capability[0]}\.{capability[1]}"):
+    with pytest.raises(LaunchError, match=rf"{capability[0]}\.{capability[1]}"):
         target_for_device(capability)
 
 

@@ -34,8 +34,11 @@ def pieces_of(bit_values: Sequence[int]) -> tuple[Piece, ...]:
                 diagonal[-1] = (diagonal[-1][0], diagonal[-1][1] + 1)
             else:
                 diagonal.append((bit, 1))
-    pieces = [Piece(first, (1 << length) - 1, 1 << first + delta)
-              for delta, diagonal in runs.items() for first, length in diagonal]
+    pieces = [
+        Piece(first, (1 << length) - 1, 1 << first + delta)
+        for delta, diagonal in runs.items()
+        for first, length in diagonal
+    ]
     return tuple(sorted(pieces))
 
 
@@ -67,7 +70,7 @@ def index_pieces(layout: LinearLayout, dim: int) -> tuple[Piece, ...]:
     >>> index_pieces(blocked_for((8, 32), num_warps=1, vector=4), dim=1)
     (Piece(shift=0, mask=7, multiplier=4),)
     """
-    low = sum(log2(extent) for extent in layout.shape[dim + 1:])
+    low = sum(log2(extent) for extent in layout.shape[dim + 1 :])
     return pieces_of([basis >> low & layout.shape[dim] - 1 for basis in layout.thread_bases])
 
 
@@ -113,7 +116,7 @@ def owner_registers(layout: LinearLayout) -> tuple[int, ...]:
 
 def _contiguous_bits(layout: LinearLayout, dim: int) -> list[int]:
     """The register bits that step along `dim` by 1, 2, 4 and so on, where no other bit makes those steps."""
-    low = sum(log2(extent) for extent in layout.shape[dim + 1:])
+    low = sum(log2(extent) for extent in layout.shape[dim + 1 :])
     registers = layout.packed_bases("register")
     everything = [basis for _, bases in layout.inputs for basis in bases]
     bits: list[int] = []
@@ -137,11 +140,14 @@ def vector_groups(layout: LinearLayout, dim: int, width: int) -> tuple[tuple[int
     >>> vector_groups(blocked_for((256,), num_warps=1, vector=4), dim=0, width=4)
     ((0, 1, 2, 3), (4, 5, 6, 7))
     """
-    bits = _contiguous_bits(layout, dim)[:log2(width)]
+    bits = _contiguous_bits(layout, dim)[: log2(width)]
     if width > 1 << len(bits):
-        raise ValueError(f"each thread holds {contiguous_elements(layout, dim)} contiguous elements "
-                         f"along dimension {dim}, not {width}")
+        raise ValueError(
+            f"each thread holds {contiguous_elements(layout, dim)} contiguous elements "
+            f"along dimension {dim}, not {width}"
+        )
     members = [combine([1 << bit for bit in bits], element) for element in range(width)]
     mask = members[-1]
-    return tuple(tuple(first | member for member in members)
-                 for first in range(layout.num_registers) if not first & mask)
+    return tuple(
+        tuple(first | member for member in members) for first in range(layout.num_registers) if not first & mask
+    )

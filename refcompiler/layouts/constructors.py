@@ -16,8 +16,13 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return low
 
 
-def blocked(shape: Sequence[int], per_thread: Sequence[int], lanes: Sequence[int],
-            warps: Sequence[int], order: Sequence[int] | None = None) -> LinearLayout:
+def blocked(
+    shape: Sequence[int],
+    per_thread: Sequence[int],
+    lanes: Sequence[int],
+    warps: Sequence[int],
+    order: Sequence[int] | None = None,
+) -> LinearLayout:
     """A tile of per_thread * lanes * warps elements per dimension, repeated over the tensor by registers.
 
     `order` lists the dimensions from the fastest to the slowest (default: last dimension fastest).  Where the
@@ -38,14 +43,16 @@ def blocked(shape: Sequence[int], per_thread: Sequence[int], lanes: Sequence[int
                 bases.append(1 << low[dim] + used[dim] if used[dim] < width[dim] else 0)
                 used[dim] += 1
         return bases
+
     registers, lane, warp = [b for b in take(per_thread) if b], take(lanes), take(warps)
     for dim in order:
         registers += [1 << low[dim] + bit for bit in range(used[dim], width[dim])]
     return LinearLayout.packed(shape, {"register": registers, "lane": lane, "warp": warp})
 
 
-def blocked_for(shape: Sequence[int], num_warps: int, vector: int = 1,
-                order: Sequence[int] | None = None) -> LinearLayout:
+def blocked_for(
+    shape: Sequence[int], num_warps: int, vector: int = 1, order: Sequence[int] | None = None
+) -> LinearLayout:
     """The blocked layout for coalesced access to a block of any shape by any power-of-two `num_warps`.
 
     `vector` is how many elements, contiguous along the fastest dimension, a thread accesses at once; it is
@@ -76,6 +83,7 @@ def _blocked_for(shape: tuple[int, ...], num_warps: int, vector: int, order: tup
             budget //= counts[dim]
         counts[dims[-1]] *= budget  # what the tensor is too small for: replicas
         return counts
+
     vector = min(vector, shape[order[0]], max(1, size // (num_warps << LANE_BITS)))
     per_thread = take(vector, order[:1])
     lanes = take(1 << LANE_BITS, order)
@@ -108,8 +116,7 @@ def swizzled(shape: Sequence[int], element_bytes: int, swizzle_bytes: int = 128)
     column_bits, chunk = log2(columns), log2(16 // element_bytes)
     row_bits = log2(swizzle_bytes // element_bytes)
     if column_bits < row_bits:
-        raise ValueError(f"a row of {columns} elements of {element_bytes} bytes is shorter than "
-                         f"{swizzle_bytes} bytes")
+        raise ValueError(f"a row of {columns} elements of {element_bytes} bytes is shorter than {swizzle_bytes} bytes")
     offsets = [1 << bit for bit in range(row_bits)]
     skipped = 3 - log2(swizzle_bytes // 16)  # low row bits that share one 128-byte line of banks
     for bit in range(log2(rows)):

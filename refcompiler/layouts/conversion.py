@@ -86,8 +86,7 @@ def conversion(source: LinearLayout, target: LinearLayout, element_bytes: int = 
     if source.shape != target.shape:
         raise ValueError(f"a conversion keeps the shape; found {source.shape} and {target.shape}")
     if source.size("lane") != target.size("lane") or source.num_warps != target.num_warps:
-        raise ValueError(f"a conversion keeps the threads; found {source.num_warps} and "
-                         f"{target.num_warps} warps")
+        raise ValueError(f"a conversion keeps the threads; found {source.num_warps} and {target.num_warps} warps")
     if source == target:
         return Conversion("none", tuple(range(source.num_registers)))
     origin = _origin(source, target)
@@ -110,8 +109,7 @@ def broadcast(source: LinearLayout, target: LinearLayout, element_bytes: int = 4
     >>> broadcast(x.slice(1).expand_dims(1), x).registers
     (0, 0, 0, 0, 1, 1, 1, 1)
     """
-    if source.rank != target.rank or any(
-            a not in (1, b) for a, b in zip(source.shape, target.shape, strict=True)):
+    if source.rank != target.rank or any(a not in (1, b) for a, b in zip(source.shape, target.shape, strict=True)):
         raise ValueError(f"cannot broadcast {source.shape} to {target.shape}")
     for dim in range(target.rank):
         if source.shape[dim] != target.shape[dim]:
@@ -132,8 +130,9 @@ class _Origin:
     def stays_in_thread(self) -> bool:
         """True if every thread reads its own registers, the same ones in every thread."""
         lanes = [1 << bit if bit < LANE_BITS else 0 for bit in range(len(self.lane_of_thread))]
-        return not any(self.register_of_thread) and not any(self.lane_of_register) \
-            and list(self.lane_of_thread) == lanes
+        return (
+            not any(self.register_of_thread) and not any(self.lane_of_register) and list(self.lane_of_thread) == lanes
+        )
 
 
 def _origin(source: LinearLayout, target: LinearLayout) -> _Origin | None:
@@ -152,10 +151,12 @@ def _origin(source: LinearLayout, target: LinearLayout) -> _Origin | None:
             return columns, own_lane
         columns = in_warp.solve(element ^ (0 if own_lane else own))
         return None if columns is None else (columns & (1 << registers) - 1, columns >> registers)
+
     of_register = [solve(basis, 0, 0) for basis in target.packed_bases("register")]
-    of_thread = [solve(element, own, 1 << bit if bit < LANE_BITS else 0)
-                 for bit, (element, own)
-                 in enumerate(zip(target.thread_bases, source.thread_bases, strict=True))]
+    of_thread = [
+        solve(element, own, 1 << bit if bit < LANE_BITS else 0)
+        for bit, (element, own) in enumerate(zip(target.thread_bases, source.thread_bases, strict=True))
+    ]
     if None in of_register or None in of_thread:
         return None
     register_of_register, lane_of_register = zip(*of_register, strict=True) if of_register else ((), ())
@@ -194,8 +195,9 @@ def _shuffle(origin: _Origin, register_bits: int) -> Shuffle | None:
     return _assemble(origin, register_bits, lane_map, wanted, placed)
 
 
-def _assemble(origin: _Origin, register_bits: int, lane_map: list[int], wanted: list[int],
-              placed: list[int]) -> Shuffle:
+def _assemble(
+    origin: _Origin, register_bits: int, lane_map: list[int], wanted: list[int], placed: list[int]
+) -> Shuffle:
     """Write the rounds: S is given on the columns of M and zero on the lanes these do not reach."""
     offered: list[int] = []  # the register that each vector of a basis of the source lanes offers
     span = Span()
@@ -207,6 +209,7 @@ def _assemble(origin: _Origin, register_bits: int, lane_map: list[int], wanted: 
         columns = span.solve(lane)
         assert columns is not None, "the basis of the lanes is complete"
         return combine(offered, columns)
+
     lanes = [select(1 << bit) for bit in range(LANE_BITS)]
     lane_of_warp, register_of_warp = origin.lane_of_thread[LANE_BITS:], origin.register_of_thread[LANE_BITS:]
     warps = [register ^ select(lane) for lane, register in zip(lane_of_warp, register_of_warp, strict=True)]
@@ -219,7 +222,8 @@ def _assemble(origin: _Origin, register_bits: int, lane_map: list[int], wanted: 
         lane_pieces=pieces_of([*lane_map, *lane_of_warp]),
         rounds=tuple(rounds),
         after=tuple(Swap(bit, value) for bit, value in enumerate(placed) if value),
-        is_xor=lane_map == [1 << bit for bit in range(LANE_BITS)] and not any(lane_of_warp))
+        is_xor=lane_map == [1 << bit for bit in range(LANE_BITS)] and not any(lane_of_warp),
+    )
 
 
 def _is_cheap(shuffle: Shuffle, element_bytes: int) -> bool:

@@ -50,8 +50,10 @@ class LinearLayout:
                     raise ValueError(f"basis {basis} of {name} is outside the shape {self.shape}")
                 span.insert(basis, column)
         if 1 << span.rank != size:
-            raise ValueError(f"a layout must cover its tensor: shape {self.shape} has {size} elements, "
-                             f"the bases reach {1 << span.rank}")
+            raise ValueError(
+                f"a layout must cover its tensor: shape {self.shape} has {size} elements, "
+                f"the bases reach {1 << span.rank}"
+            )
         object.__setattr__(self, "_hash", hash((self.shape, self.inputs)))
 
     def __hash__(self) -> int:
@@ -68,11 +70,11 @@ class LinearLayout:
         """
         for name, indices in bases.items():
             for index in indices:
-                if len(index) != len(shape) or any(type(i) is not int or not 0 <= i < extent
-                                                   for i, extent in zip(index, shape, strict=True)):
+                if len(index) != len(shape) or any(
+                    type(i) is not int or not 0 <= i < extent for i, extent in zip(index, shape, strict=True)
+                ):
                     raise ValueError(f"basis {tuple(index)} of {name} is outside the shape {tuple(shape)}")
-        return cls.packed(shape, {name: [pack(index, shape) for index in indices]
-                                  for name, indices in bases.items()})
+        return cls.packed(shape, {name: [pack(index, shape) for index in indices] for name, indices in bases.items()})
 
     @classmethod
     def packed(cls, shape: Sequence[int], bases: Mapping[str, Sequence[int]]) -> LinearLayout:
@@ -92,9 +94,13 @@ class LinearLayout:
         """
         try:
             call = ast.parse(text.strip(), mode="eval").body
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-                    and call.func.id == "layout" and not call.args
-                    and all(word.arg for word in call.keywords)):
+            if not (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Name)
+                and call.func.id == "layout"
+                and not call.args
+                and all(word.arg for word in call.keywords)
+            ):
                 raise ValueError("it is not a call of layout with keywords")
             values = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
             if len(values) != len(call.keywords):
@@ -102,8 +108,9 @@ class LinearLayout:
             shape = values.pop("shape") if "shape" in values else _shape_of(values)
             return cls.of(shape, **values)
         except (SyntaxError, TypeError, ValueError) as error:
-            raise ValueError(f"not a layout: {text!r}: {error}; "
-                             "expected text like layout(register=[(0, 1)], lane=[(1, 0)], warp=[])") from None
+            raise ValueError(
+                f"not a layout: {text!r}: {error}; expected text like layout(register=[(0, 1)], lane=[(1, 0)], warp=[])"
+            ) from None
 
     def __str__(self) -> str:
         """One line of Python-literal text; the shape is left out where the bases determine it."""
@@ -183,8 +190,14 @@ class LinearLayout:
         return unpack(self.packed_at(**point), self.shape)
 
     # --- structural maps: the same data in the same place, seen otherwise
-    def _map(self, shape: Sequence[int], basis_map: Callable[[int], int], *,
-             low_registers: Sequence[int] = (), high_registers: Sequence[int] = ()) -> LinearLayout:
+    def _map(
+        self,
+        shape: Sequence[int],
+        basis_map: Callable[[int], int],
+        *,
+        low_registers: Sequence[int] = (),
+        high_registers: Sequence[int] = (),
+    ) -> LinearLayout:
         """Every basis mapped, and register bits added below and above the present ones."""
         bases = {name: list(map(basis_map, bases)) for name, bases in self.inputs}
         if low_registers or high_registers:
@@ -197,7 +210,7 @@ class LinearLayout:
         (4, 8) projected on axis 1 is (4, 1).  A broadcast to L takes, register by register, what
         `conversion(source, L.project(axis))` delivers.
         """
-        low = sum(log2(extent) for extent in self.shape[axis + 1:])
+        low = sum(log2(extent) for extent in self.shape[axis + 1 :])
         width = log2(self.shape[axis])
         shape = [1 if dim == axis else extent for dim, extent in enumerate(self.shape)]
         return self._map(shape, lambda basis: basis >> (low + width) << low | basis & ((1 << low) - 1))
@@ -216,7 +229,7 @@ class LinearLayout:
         Lanes and warps that lay on the axis become replicas; registers that did are dropped.
         """
         projected = self.project(axis)
-        shape = self.shape[:axis] + self.shape[axis + 1:]
+        shape = self.shape[:axis] + self.shape[axis + 1 :]
         return LinearLayout(shape, projected.inputs).without_free_registers()
 
     def expand_dims(self, axis: int) -> LinearLayout:
@@ -230,12 +243,14 @@ class LinearLayout:
         """
         shape = tuple(shape)
         if len(shape) != self.rank or any(a not in (1, b) for a, b in zip(self.shape, shape, strict=True)):
-            raise ValueError(f"cannot broadcast a layout of shape {self.shape} to {shape}: "
-                             "ranks must be equal and only extents of 1 grow")
+            raise ValueError(
+                f"cannot broadcast a layout of shape {self.shape} to {shape}: "
+                "ranks must be equal and only extents of 1 grow"
+            )
         new = []
         for dim in reversed(range(self.rank)):
             if shape[dim] != self.shape[dim]:
-                low = sum(log2(extent) for extent in shape[dim + 1:])
+                low = sum(log2(extent) for extent in shape[dim + 1 :])
                 new += [1 << low + bit for bit in range(log2(shape[dim]))]
         return self._map(shape, lambda basis: pack(unpack(basis, self.shape), shape), high_registers=new)
 
@@ -248,13 +263,15 @@ class LinearLayout:
         def permuted(basis: int) -> int:
             index = unpack(basis, self.shape)
             return pack([index[dim] for dim in permutation], shape)
+
         return self._map(shape, permuted)
 
     def reshape(self, shape: Sequence[int]) -> LinearLayout:
         """The same row-major sequence of elements under another shape."""
         if sum(map(log2, shape)) != sum(map(log2, self.shape)):
-            raise ValueError(f"cannot reshape a layout of shape {self.shape} to {tuple(shape)}: "
-                             "the numbers of elements differ")
+            raise ValueError(
+                f"cannot reshape a layout of shape {self.shape} to {tuple(shape)}: the numbers of elements differ"
+            )
         return LinearLayout(tuple(shape), self.inputs)
 
     def join(self) -> LinearLayout:
@@ -275,8 +292,9 @@ class LinearLayout:
         if self.shape[-1:] != (2,) or 1 not in registers or spoiled != [1]:
             raise ValueError(f"cannot split {self}: its last dimension is not one register bit of its own")
         bit = registers.index(1)
-        half = tuple((n, tuple(b >> 1 for i, b in enumerate(bases) if n != "register" or i != bit))
-                     for n, bases in self.inputs)
+        half = tuple(
+            (n, tuple(b >> 1 for i, b in enumerate(bases) if n != "register" or i != bit)) for n, bases in self.inputs
+        )
         return LinearLayout(self.shape[:-1], half), bit
 
 

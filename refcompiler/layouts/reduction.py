@@ -47,8 +47,11 @@ class Reduction:
 
 def mixes_axis(layout: LinearLayout, axis: int) -> bool:
     """True if a basis moves along `axis` and another dimension at once: convert before reducing."""
-    return any(index[axis] and any(i for dim, i in enumerate(index) if dim != axis)
-               for name, _ in layout.inputs for index in layout.bases(name))
+    return any(
+        index[axis] and any(i for dim, i in enumerate(index) if dim != axis)
+        for name, _ in layout.inputs
+        for index in layout.bases(name)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -67,31 +70,37 @@ def reduction(layout: LinearLayout, axis: int) -> Reduction:
     # A free bit holds replicas; of the bits on the axis only the independent ones are combined.
     on_axis, span = {}, Span()
     for name, bases in layout.inputs:
-        on_axis[name] = sum(1 << bit for bit, basis in enumerate(bases)
-                            if _along(layout, basis, axis) and span.insert(basis, 0))
+        on_axis[name] = sum(
+            1 << bit for bit, basis in enumerate(bases) if _along(layout, basis, axis) and span.insert(basis, 0)
+        )
     result = layout.slice(axis)
     along = on_axis["register"]
     idle = along | layout.free_bits("register")
     kept = [1 << bit for bit in range(len(layout.packed_bases("register"))) if not idle >> bit & 1]
     axis_bits = sorted(bit_positions(along), key=lambda bit: layout.packed_bases("register")[bit])
     members = [combine([1 << bit for bit in axis_bits], step) for step in range(1 << len(axis_bits))]
-    groups = tuple(tuple(combine(kept, register) | member for member in members)
-                   for register in range(1 << len(kept)))
-    masks = sorted((1 << bit for bit in bit_positions(on_axis["lane"])),
-                   key=lambda mask: layout.packed_at(lane=mask))
+    groups = tuple(tuple(combine(kept, register) | member for member in members) for register in range(1 << len(kept)))
+    masks = sorted((1 << bit for bit in bit_positions(on_axis["lane"])), key=lambda mask: layout.packed_at(lane=mask))
     partial, gathered = _across_warps(layout, result, axis, bit_positions(on_axis["warp"]))
     warps = gathered.shape[-1]
-    return Reduction(result, groups, tuple(masks), partial, gathered,
-                     tuple(tuple(range(i * warps, (i + 1) * warps)) for i in range(len(groups))))
+    return Reduction(
+        result,
+        groups,
+        tuple(masks),
+        partial,
+        gathered,
+        tuple(tuple(range(i * warps, (i + 1) * warps)) for i in range(len(groups))),
+    )
 
 
 def _along(layout: LinearLayout, element: int, axis: int) -> int:
     """The index along `axis` of a packed element."""
-    return element >> sum(log2(extent) for extent in layout.shape[axis + 1:]) & layout.shape[axis] - 1
+    return element >> sum(log2(extent) for extent in layout.shape[axis + 1 :]) & layout.shape[axis] - 1
 
 
-def _across_warps(layout: LinearLayout, result: LinearLayout, axis: int,
-                  warp_bits: list[int]) -> tuple[LinearLayout, LinearLayout]:
+def _across_warps(
+    layout: LinearLayout, result: LinearLayout, axis: int, warp_bits: list[int]
+) -> tuple[LinearLayout, LinearLayout]:
     """The partial results as a tensor of shape result x warps: where they are and where step 4 wants them."""
     order = sorted(warp_bits, key=lambda bit: layout.packed_bases("warp")[bit])
     shape = (*result.shape, 1 << len(order))

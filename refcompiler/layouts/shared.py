@@ -10,8 +10,8 @@ from refcompiler.layouts.addressing import Piece, are_disjoint, owner_bits, owne
 from refcompiler.layouts.gf2 import Span, combine
 from refcompiler.layouts.linear import LANE_BITS, LinearLayout, log2
 
-VECTOR_BYTES = 16      # the widest ld.shared and st.shared
-WORD_BYTES = 4         # what one bank delivers
+VECTOR_BYTES = 16  # the widest ld.shared and st.shared
+WORD_BYTES = 4  # what one bank delivers
 BANK_LINE_BYTES = 128  # 32 banks of 4 bytes: what one wavefront moves
 
 
@@ -68,12 +68,17 @@ def shared_exchange(source: LinearLayout, target: LinearLayout, element_bytes: i
     vector = _vector_bases(source, target, owned, element_bytes)
     access_bytes = element_bytes << len(vector)
     rest = [basis for basis in owned if basis not in vector]
-    lanes = [_wavefront(_owner_bases(source, "lane"), access_bytes),
-             _wavefront(target.packed_bases("lane"), access_bytes)]
+    lanes = [
+        _wavefront(_owner_bases(source, "lane"), access_bytes),
+        _wavefront(target.packed_bases("lane"), access_bytes),
+    ]
     layout = LinearLayout.packed(source.shape, {"offset": vector + _conflict_free(lanes, rest, access_bytes)})
-    return SharedExchange(layout, element_bytes,
-                          shared_access(source, layout, element_bytes, store=True),
-                          shared_access(target, layout, element_bytes, store=False))
+    return SharedExchange(
+        layout,
+        element_bytes,
+        shared_access(source, layout, element_bytes, store=True),
+        shared_access(target, layout, element_bytes, store=False),
+    )
 
 
 def _owner_bases(layout: LinearLayout, name: str) -> list[int]:
@@ -82,8 +87,7 @@ def _owner_bases(layout: LinearLayout, name: str) -> list[int]:
     return [0 if free >> bit & 1 else basis for bit, basis in enumerate(layout.packed_bases(name))]
 
 
-def _vector_bases(source: LinearLayout, target: LinearLayout, owned: Sequence[int],
-                  element_bytes: int) -> list[int]:
+def _vector_bases(source: LinearLayout, target: LinearLayout, owned: Sequence[int], element_bytes: int) -> list[int]:
     """The register bases of both sides, up to one vector access; they need not be adjacent in the tensor.
 
     A basis qualifies if no other basis of the target, written in those of the source's owners, needs it:
@@ -98,12 +102,13 @@ def _vector_bases(source: LinearLayout, target: LinearLayout, owned: Sequence[in
         column = 1 << owned.index(basis)
         uses = [columns for other in others if (columns := span.solve(other)) and columns & column]
         return uses == [column] and sum(bases.count(basis) for _, bases in target.inputs) == 1
-    return list(filter(separate, common))[:log2(max(1, VECTOR_BYTES // element_bytes))]
+
+    return list(filter(separate, common))[: log2(max(1, VECTOR_BYTES // element_bytes))]
 
 
 def _wavefront(lanes: Sequence[int], access_bytes: int) -> list[int]:
     """The bases of the lanes of one wavefront: 32 lanes of up to 4 bytes each, 16 of 8 bytes, 8 of 16."""
-    return [basis for basis in lanes[:LANE_BITS - max(0, log2(access_bytes) - 2)] if basis]
+    return [basis for basis in lanes[: LANE_BITS - max(0, log2(access_bytes) - 2)] if basis]
 
 
 def _conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_bytes: int) -> list[int]:
@@ -127,6 +132,7 @@ def _conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_b
                     span.insert(candidate, 0)
                 taken.append(candidate)
         return taken
+
     first, second = lanes
     word_bits = min(max(0, log2(WORD_BYTES) - log2(access_bytes)), len(rest))
     bank_bits = min(log2(BANK_LINE_BYTES // access_bytes) - word_bits, len(rest) - word_bits)
@@ -151,15 +157,20 @@ def shared_access(side: LinearLayout, layout: LinearLayout, element_bytes: int, 
         columns = inverse.solve(element)
         assert columns is not None, "a shared layout reaches every element"
         return columns
+
     idle = owner_bits(side).thread if store else 0
     thread = [0 if idle >> bit & 1 else offset(basis) for bit, basis in enumerate(side.thread_bases)]
     register = [offset(basis) for basis in side.packed_bases("register")]
     width = _vector_bits(register, thread, element_bytes)
-    members = [combine([1 << register.index(1 << bit) for bit in range(width)], element)
-               for element in range(1 << width)]
+    members = [
+        combine([1 << register.index(1 << bit) for bit in range(width)], element) for element in range(1 << width)
+    ]
     owned = owner_registers(side) if store else range(side.num_registers)
-    vectors = tuple((combine(register, first), tuple(first | member for member in members))
-                    for first in owned if not first & members[-1])
+    vectors = tuple(
+        (combine(register, first), tuple(first | member for member in members))
+        for first in owned
+        if not first & members[-1]
+    )
     pieces = pieces_of(thread)
     additive = are_disjoint(pieces, (constant for constant, _ in vectors))
     return SharedAccess(1 << width, pieces, vectors, idle, additive)
