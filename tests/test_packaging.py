@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -55,14 +56,38 @@ def test_dev_holds_all_that_needs_no_gpu():
         assert dev >= {r.name for r in requirements(extra)}
 
 
-def test_the_wheel_carries_the_specification(tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with the files of the wheel, as an installation has them."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    [wheel] = tmp_path.glob("tilespec-*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    for package in ("refcompiler", "conformance", "oracles"):
-        assert f"{package}/py.typed" in names
+    [wheel] = folder.glob("tilespec-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def test_the_wheel_carries_what_it_needs_and_no_more(installed):
     listed = subprocess.run(["git", "ls-files", "spec"], cwd=ROOT, check=True, capture_output=True, text=True)
-    carried = {f"conformance/spec/{name.removeprefix('spec/')}" for name in listed.stdout.splitlines()}
-    assert carried and carried <= names
-    assert not [name for name in names if name.startswith(("tests/", "docs/", "examples/"))]
+    carried = ["conformance/" + name for name in listed.stdout.splitlines()]
+    marks = [f"{package}/py.typed" for package in ("refcompiler", "conformance", "oracles")]
+    assert carried and not [name for name in carried + marks if not (installed / name).is_file()]
+    top = {path.name for path in installed.iterdir()}
+    assert top == {"refcompiler", "conformance", "oracles", f"tilespec-{PROJECT['version']}.dist-info"}
+
+
+def test_the_wheel_reads_its_own_specification(installed):
+    program = "from conformance.loader import load_suite, spec_root; print(spec_root(), len(load_suite()))"
+    environment = os.environ | {"PYTHONPATH": str(installed)}
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=installed.parent,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    root, features = run.stdout.split()
+    assert Path(root) == installed / "conformance/spec"
+    assert int(features) == len(list((ROOT / "spec/features").rglob("*.yaml"))) > 0
