@@ -331,7 +331,7 @@ def _case(
 
 def _expect(feature: str, body: dict[str, Any] | None) -> model.Expect:
     fields = dict(body or {"outcome": "valid"})
-    if "id" in fields and "#" not in fields["id"]:
+    if "id" in fields and "#" not in fields["id"] and "." not in fields["id"]:
         fields["id"] = f"{feature}#{fields['id']}"
     return model.Expect(**fields)
 

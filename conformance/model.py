@@ -80,7 +80,8 @@ class Numerics:
     """How an output is compared with the oracle: exact, ulp, dot or derived, and the limits of the mode.
 
     `ulp` and `absolute` are a number, an expression, or a mapping from output dtype to either; `depth` and
-    `magnitude` are expressions (roundings one term can meet; sum of absolute terms when the oracle gives none).
+    `magnitude` are expressions (roundings one term can meet; sum of absolute terms when the oracle gives none);
+    `accuracy` is the class of exp and its kin in mode derived.
     """
 
     mode: str
@@ -90,6 +91,7 @@ class Numerics:
     magnitude: str = ""
     depth: str = ""
     truncating: bool = False
+    accuracy: str = "fast"
     signed_zero: str = ""
     subnormal: str = "keep"
     repeat_bitwise: bool = False

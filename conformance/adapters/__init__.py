@@ -1,0 +1,166 @@
+"""The protocol between the harness and an implementation, and the table of known targets.
+
+An adapter is any object with the methods of `Adapter`. It answers; it never raises for what an implementation
+rejects or lacks. The harness reaches implementations only through this package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Info:
+    """What an implementation claims; a claim that fails is a failure, not a gap.
+
+    `stages`: texts it can give (of `model.STAGES`), and `resources`. `phases`: error phases it can find. `runs`:
+    whether it executes kernels on this machine; `why_not` says why if not. `passes`: whether it can transform tile
+    text. `toolchain` as in budgets (`cuda-12.9`).
+    """
+
+    name: str
+    version: str
+    profiles: tuple[str, ...] = ("core",)
+    capabilities: frozenset[str] = frozenset()
+    stages: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    runs: bool = True
+    passes: bool = False
+    toolchain: str = ""
+    device: str = ""
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """One kernel to compile: Triton-surface source, argument types (`*f32`, `*f32:16`, `i32`), constexprs, options.
+
+    `emit` names the stages whose text is wanted; `arch` is the GPU architecture where that matters.
+    """
+
+    source: str
+    entry: str
+    signature: tuple[tuple[str, str], ...]
+    constexprs: tuple[tuple[str, Any], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+    arch: str = "sm_90a"
+    emit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Valid:
+    """The kernel compiled. `texts`: stage to text; `resources`: regs, spill_bytes, stack, smem, threads."""
+
+    handle: Any = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """The implementation refused: phase, diagnostic id (a clause id), message, and the span in the request's source.
+
+    `span` is (line, column, end line, end column), lines from 1, columns from 0.
+    """
+
+    phase: str
+    id: str
+    message: str
+    span: tuple[int, int, int, int] | None = None
+    rendered: str = ""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """A capability the implementation lacks; must be one that its `Info` does not claim."""
+
+    capability: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The kernel ran; outputs are in the arguments' arrays."""
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """Tile text after the requested passes."""
+
+    text: str
+
+
+@dataclass
+class CallArgument:
+    """One argument of a launch. Arrays come with the guarded bytes they lie in, so that a device can hold the same."""
+
+    name: str
+    value: Any
+    storage: np.ndarray | None = None
+    offset: int = 0
+
+
+class Adapter(Protocol):
+    """An implementation under test."""
+
+    def info(self) -> Info: ...
+
+    def compile(self, request: CompileRequest) -> Valid | Rejected | Unsupported: ...
+
+    def run(
+        self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
+    ) -> Ran | Rejected | Unsupported: ...
+
+    def transform(self, text: str, passes: Sequence[str]) -> Transformed | Rejected | Unsupported: ...
+
+
+@dataclass(frozen=True)
+class Target:
+    """A known implementation: where its adapter is, and what it can witness at most (used without loading it)."""
+
+    name: str
+    factory: str
+    title: str
+    kinds: frozenset[str]
+    needs: str = ""
+
+
+_REFERENCE = "conformance.adapters.reference"
+TARGETS: Mapping[str, Target] = {
+    t.name: t
+    for t in (
+        Target(
+            "interp",
+            f"{_REFERENCE}:interp",
+            "the tile interpreter, on NumPy arrays",
+            frozenset({"oracle", "unpredictable", "negative", "rewrite", "ssa", "invariant"}),
+        ),
+        Target(
+            "cuda",
+            f"{_REFERENCE}:cuda",
+            "CUDA C++ through NVRTC; runs where a GPU is, compiles everywhere",
+            frozenset({"oracle", "unpredictable", "negative", "invariant", "snapshot", "budget"}),
+            needs="the CUDA compiler wheels, and CuPy with a GPU to run",
+        ),
+    )
+}
+
+
+class TargetUnavailable(Exception):
+    """A target this machine cannot serve; the message says what is missing."""
+
+
+def load(target: str) -> Adapter:
+    """The adapter of a known target, or of `module:function`; raises TargetUnavailable saying what is missing."""
+    place = TARGETS[target].factory if target in TARGETS else target
+    module, _, name = place.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except ImportError as e:
+        raise TargetUnavailable(f"target {target}: {e}") from e
+    return factory()

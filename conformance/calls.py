@@ -1,0 +1,183 @@
+"""A case's parameters bound to a concrete call: source, types, shapes, scalars, constexprs, grid, arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformance import model
+from conformance.adapters import CallArgument, CompileRequest
+from conformance.buffers import GuardedArray, guarded
+from conformance.dtypes import DTYPES
+from conformance.expressions import evaluate
+from conformance.inputs import fill
+from conformance.signatures import parameters, substitute
+
+DEFAULT_ARCH = "sm_90a"
+
+
+@dataclass(frozen=True)
+class BoundArgument:
+    """An argument with its dtype and shape (None for scalars); scalars have a value."""
+
+    declared: model.Argument
+    dtype: str
+    shape: tuple[int, ...] | None
+    value: Any = None
+
+    @property
+    def type_text(self) -> str:
+        hint = f":{self.declared.hint}" if self.declared.hint else ""
+        return ("*" if self.shape is not None else "") + self.dtype + hint
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """Everything about a launch except the contents of its arrays."""
+
+    source: str
+    entry: str
+    arguments: tuple[BoundArgument, ...]
+    constexprs: Mapping[str, Any]
+    options: Mapping[str, Any]
+    grid: tuple[int, ...]
+    params: Mapping[str, Any]
+
+    def request(self, emit: Sequence[str] = (), arch: str = "") -> CompileRequest:
+        """What an adapter is asked to compile."""
+        return CompileRequest(
+            self.source,
+            self.entry,
+            tuple((a.declared.name, a.type_text) for a in self.arguments),
+            tuple(self.constexprs.items()),
+            tuple(self.options.items()),
+            arch or DEFAULT_ARCH,
+            tuple(emit),
+        )
+
+    def names(self) -> dict[str, Any]:
+        """Names an oracle or a limit may use, apart from arrays; scalars have the type the kernel sees."""
+        scalars = {a.declared.name: _typed(a) for a in self.arguments if a.shape is None}
+        return {**self.params, **self.constexprs, **scalars, "grid": self.grid}
+
+
+def _typed(argument: BoundArgument) -> Any:
+    """A scalar argument as the kernel receives it: wrapped or rounded to its type."""
+    kind = DTYPES[argument.dtype]
+    with np.errstate(all="ignore"):
+        return np.asarray(argument.value).astype(kind.numpy)[()]
+
+
+def bind(program: model.Program, params: Mapping[str, Any], *, shapes: bool = True) -> BoundCall:
+    """The call of a program with parameters; with `shapes` False only what a compilation needs is evaluated."""
+    env: dict[str, Any] = dict(params)
+    source = substitute(program.source, dict(params))
+    scalars: dict[str, Any] = {}
+    for a in program.arguments:
+        if not a.is_array and (shapes or a.value or a.name in params):
+            try:
+                scalars[a.name] = evaluate(a.value, env) if a.value else env.get(a.name)
+            except Exception:
+                if shapes:
+                    raise
+    env.update({k: v for k, v in scalars.items() if v is not None})
+    arguments = tuple(_argument(a, params, env, scalars, shapes) for a in program.arguments)
+    dtype_words = {d: d for d in DTYPES}
+    constexprs = {
+        name: params[name]
+        for name, is_constexpr in parameters(source, program.entry).items()
+        if is_constexpr and name in params
+    }
+    for name, value in program.constexprs.items():
+        constexprs[name] = evaluate(value, {**dtype_words, **env}) if isinstance(value, str) else value
+    options = {k: evaluate(v, env) if isinstance(v, str) else v for k, v in program.options.items()}
+    grid = tuple(int(evaluate(g, {**env, **constexprs})) for g in program.grid) if shapes else ()
+    return BoundCall(source, program.entry, arguments, constexprs, options, grid, dict(params))
+
+
+def _argument(
+    a: model.Argument, params: Mapping[str, Any], env: Mapping[str, Any], scalars: Mapping[str, Any], shapes: bool
+) -> BoundArgument:
+    dtype = substitute(a.dtype, dict(params), triton=False)
+    if a.shape is None:
+        return BoundArgument(a, dtype, None, scalars.get(a.name))
+    return BoundArgument(a, dtype, tuple(int(evaluate(e, env)) for e in a.shape) if shapes else ())
+
+
+def make_arrays(call: BoundCall, inputs: Mapping[str, str], seed: str) -> dict[str, GuardedArray]:
+    """Guarded arrays of a call: input sets, poison in outputs; one seed in four moves arrays off their alignment."""
+    digest = hashlib.sha256(seed.encode()).digest()
+    arrays: dict[str, GuardedArray] = {}
+    index = 0
+    for a in call.arguments:
+        if a.shape is None:
+            continue
+        name, role = a.declared.name, a.declared.role
+        contents = None
+        if role != "out":
+            contents = fill(
+                inputs.get(name, "ints(0, 8)"),
+                a.dtype,
+                a.shape,
+                instance=seed,
+                array=name,
+                index=index,
+                params=call.names(),
+            )
+            index += 1
+        shift = 1 if digest[0] % 4 == 0 and not a.declared.hint else 0
+        arrays[name] = guarded(name, role, a.dtype, a.shape, contents, shift)
+    return arrays
+
+
+def call_arguments(
+    call: BoundCall, arrays: Mapping[str, GuardedArray], modifiers: Mapping[str, str]
+) -> list[CallArgument]:
+    """What the launch receives, in signature order, with the case's `arguments:` applied."""
+    result = []
+    for a in call.arguments:
+        name = a.declared.name
+        if a.shape is None:
+            argument = CallArgument(name, a.value)
+        else:
+            g = arrays[name]
+            argument = CallArgument(name, g.array, g.storage, g.offset)
+        if name in modifiers:
+            changed = _modify(argument, modifiers[name], call)
+            if changed is None:
+                continue
+            argument = changed
+        result.append(argument)
+    return result
+
+
+def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgument | None:
+    """`arguments: {x: ...}`: the argument bent as a launch error needs it; None leaves it out of the call."""
+    word, _, inside = modifier.partition("(")
+    inside = inside.removesuffix(")")
+    array = argument.value
+    match word:
+        case "missing":
+            return None
+        case "none":
+            return CallArgument(argument.name, None)
+        case "list":
+            return CallArgument(argument.name, array.tolist())
+        case "readonly":
+            view = array.view()
+            view.flags.writeable = False
+            return CallArgument(argument.name, view, argument.storage, argument.offset)
+        case "noncontiguous":
+            return CallArgument(argument.name, np.repeat(array, 2, axis=-1)[..., ::2])
+        case "dtype":
+            return CallArgument(argument.name, array.astype(DTYPES[inside].numpy))
+        case "value":
+            return CallArgument(argument.name, evaluate(inside, call.names()))
+    raise ValueError(f"unknown argument modifier {modifier!r}")
+
+
+MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value")
