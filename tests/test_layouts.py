@@ -101,6 +101,11 @@ def test_blocked_for_gives_a_warp_one_contiguous_run():
     assert run == [(i, 0) for i in range(64)]
 
 
+def test_blocked_for_skips_extents_of_one_in_the_order():
+    assert blocked_for((1, 8192), 8, 4, order=(0, 1)) == blocked_for((1, 8192), 8, 4)
+    assert contiguous_elements(blocked_for((64, 1), 1, 2), 0) == 2
+
+
 def test_blocked_for_keeps_rows_in_one_warp_where_it_can():
     for shape, num_warps in [((4, 128), 4), ((8, 512), 8), ((16, 32), 2)]:
         layout = blocked_for(shape, num_warps, 4)
@@ -169,6 +174,18 @@ def test_row_major_is_the_flat_index():
 def test_a_wrong_layout_says_what_was_found(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_full_reduction_leaves_a_scalar_in_every_thread():
+    assert blocked_for((1024,), 4, 4).slice(0) == blocked_for((), 4)
+    assert blocked_for((), 4)(register=0, lane=31, warp=3) == ()
+
+
+def test_layouts_are_values():
+    layout = blocked_for((64,), 4)
+    with pytest.raises(AttributeError):
+        layout.shape = (32,)
+    assert {layout: 1}[LinearLayout.parse(str(layout))] == 1
 
 
 # --- text

@@ -146,7 +146,7 @@ def _conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_b
 
 
 def shared_access(side: LinearLayout, layout: LinearLayout, element_bytes: int, *, store: bool) -> SharedAccess:
-    """How the registers of `side` reach the shared `layout`, by the widest vectors without more bank conflicts.
+    """How the registers of `side` reach the shared `layout`, by the widest possible vectors.
 
     A store visits each element once: free registers are left out and `idle_threads` masks the threads that
     hold replicas.
@@ -179,24 +179,10 @@ def shared_access(side: LinearLayout, layout: LinearLayout, element_bytes: int, 
 def _vector_bits(register: Sequence[int], thread: Sequence[int], element_bytes: int) -> int:
     """How many of the lowest offset bits belong to one register bit each and may form one access.
 
-    Of the widths possible the one with the fewest bank conflicts, then the widest, is taken.
+    The widest is best: a wavefront of wider accesses serves fewer lanes, so it has no more conflicts.
     """
-    best, fewest = 0, bank_conflict_bits(thread[:LANE_BITS], 0, element_bytes)
-    for width in range(1, log2(max(1, VECTOR_BYTES // element_bytes)) + 1):
-        unit = 1 << width - 1
-        if [offset for offset in [*register, *thread] if offset & unit] != [unit] or unit not in register:
-            break
-        conflicts = bank_conflict_bits(thread[:LANE_BITS], width, element_bytes)
-        if conflicts <= fewest:
-            best, fewest = width, conflicts
-    return best
-
-
-def bank_conflict_bits(lanes: Sequence[int], vector_bits: int, element_bytes: int) -> int:
-    """The base-2 logarithm of how many words of one bank a wavefront needs, given the offset of each lane bit."""
-    access_bytes = element_bytes << vector_bits
-    served = [offset * element_bytes for offset in _wavefront(lanes, access_bytes)]
-    within_line = BANK_LINE_BYTES - 1
-    words = Span(byte & ~(max(access_bytes, WORD_BYTES) - 1) for byte in served)
-    banks = Span(byte & within_line & ~(max(access_bytes, WORD_BYTES) - 1) for byte in served)
-    return words.rank - banks.rank
+    for bit in range(log2(max(1, VECTOR_BYTES // element_bytes))):
+        unit = 1 << bit
+        if unit not in register or sum(offset & unit for offset in [*register, *thread]) != unit:
+            return bit
+    return log2(max(1, VECTOR_BYTES // element_bytes))
