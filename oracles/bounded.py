@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from oracles.formats import Format, format_of, round_to
+from oracles.formats import Format, format_of, round_to, widen
 from oracles.reals import REALS
 from oracles.registry import OracleError
 from oracles.rounding import CORRECT, FAST, PRECISE, Model, Ulp
@@ -191,7 +191,7 @@ def _lift(model: Model, x: Any) -> Bounded:
     """A constant or an input: exact if the format holds it, else rounded once to it."""
     if isinstance(x, Bounded):
         return x
-    exact = np.asarray(x).astype(np.float64)
+    exact = widen(x)
     stored = round_to(exact, model.fmt)
     return _flushed(Bounded(model, exact, stored, stored))
 
@@ -302,9 +302,7 @@ class BoundedNamespace:
         """`x` rounded to a narrower format (rounding is monotone, so the ends are rounded)."""
         x = self.asarray(x)
         if format_of(fmt).p > self.model.format.p:
-            raise OracleError(
-                f"a {self.model.fmt} model has no values of the wider format {format_of(fmt).name}"
-            )
+            raise OracleError(f"a {self.model.fmt} model has no values of the wider format {format_of(fmt).name}")
         return Bounded(self.model, x.value, round_to(x.lower, fmt), round_to(x.upper, fmt))
 
     # -------------------------------------------------------------------------------------------- functions

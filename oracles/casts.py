@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oracles.formats import Format, format_of, to_format
+from oracles.formats import Format, format_of, to_format, widen
 from oracles.registry import OracleError, Refs, oracle
 
 
@@ -26,7 +26,7 @@ def convert(x: Any, fmt: Any) -> np.ndarray:
         return x != 0
     if not source.is_float:
         return _integer_to_float(x, fmt) if fmt.is_float else x.astype(fmt.dtype)
-    wide = x.astype(np.float64)
+    wide = widen(x)
     return to_format(wide, fmt) if fmt.is_float else _float_to_integer(wide, fmt)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from oracles.casts import convert
-from oracles.formats import Format, format_of, round_to, to_format, ulp
+from oracles.formats import Format, format_of, round_to, to_format, ulp, widen
 from oracles.registry import OracleError
 
 MODES = ("exact", "ulp", "dot", "derived")
@@ -77,7 +77,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Weakness:
-    """A wrong output that a case would accept. `wrong`: zeros, stale, shifted, scaled, dropped; or right."""
+    """A wrong output that a case would accept. `wrong`: zeros, stale, shifted, scaled, dropped, useless; or right."""
 
     wrong: str
     text: str
@@ -161,12 +161,12 @@ def _bits(x: np.ndarray) -> np.ndarray:
 
 
 def _sign(x: np.ndarray) -> np.ndarray:
-    return np.signbit(x.astype(np.float64))
+    return np.signbit(widen(x))
 
 
 def _float_view(x: Any) -> np.ndarray:
     x = np.asarray(x)
-    return x.astype(np.float64) if format_of(x).is_float else x
+    return widen(x) if format_of(x).is_float else x
 
 
 def _mask(refs: Mapping[str, Any], name: str, word: str, shape: tuple[int, ...], default: bool) -> np.ndarray:
@@ -197,7 +197,7 @@ def _exact(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toler
 
 def _ulp(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tolerance) -> tuple[Any, Any, Any]:
     fmt = _float_output(got, name, "ulp")
-    y, ref = got.astype(np.float64), np.asarray(refs[name], np.float64)
+    y, ref = widen(got), np.asarray(refs[name], np.float64)
     tail = np.asarray(refs.get(f"{name}.tail", 0.0), np.float64)
     limit = np.asarray(tolerance.ulp, np.float64)
     size = ulp(ref, fmt)
@@ -219,7 +219,7 @@ def _dot(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     fmt, acc = _float_output(got, name, "dot"), format_of(tolerance.acc)
     if f"{name}.abs_terms" not in refs:
         raise OracleError(f"mode dot needs '{name}.abs_terms' from the oracle")
-    y, ref = got.astype(np.float64), np.asarray(refs[name], np.float64)
+    y, ref = widen(got), np.asarray(refs[name], np.float64)
     tail = np.asarray(refs.get(f"{name}.tail", 0.0), np.float64)
     terms = np.asarray(refs[f"{name}.abs_terms"], np.float64)
     g = gamma(tolerance.depth, acc.u * (2 if tolerance.truncating else 1))
@@ -246,7 +246,7 @@ def _derived(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tol
         raise OracleError(
             f"mode derived needs '{name}.lower' and '{name}.upper': call the oracle with a BoundedNamespace"
         )
-    y, ref = got.astype(np.float64), np.asarray(refs[name], np.float64)
+    y, ref = widen(got), np.asarray(refs[name], np.float64)
     # rounding is monotone: what was in [lower, upper] is stored inside the rounded ends
     lower, upper = (round_to(refs[f"{name}.{end}"], fmt) for end in ("lower", "upper"))
     if tolerance.flush:
@@ -299,11 +299,20 @@ def self_check(
     verdict = judge(right, refs, name, tolerance)
     if not verdict.ok:
         found.append(Weakness("right", f"the reference itself, rounded to {fmt.name}, is rejected: {verdict.message}"))
+    if tolerance.mode == "derived" and (share := _useless(refs, name, fmt)) > 0.01:
+        found.append(Weakness("useless", f"output {name!r}: the enclosure admits zero for {share:.0%} of the elements"))
     for wrong, text, array in _wrong_outputs(refs, name, right, stale):
         different = not np.array_equal(_bits(array), _bits(right))
         if (different or wrong == "zeros") and judge(array, refs, name, tolerance).ok:
             found.append(Weakness(wrong, f"output {name!r}: {text} would be accepted"))
     return found
+
+
+def _useless(refs: Mapping[str, Any], name: str, fmt: Format) -> float:
+    """Share of the elements whose enclosure would accept zero although the reference is a normal number."""
+    ref, lower, upper = (np.asarray(refs[f"{name}{end}"], np.float64) for end in ("", ".lower", ".upper"))
+    admits = (np.abs(ref) >= fmt.min_normal) & (lower <= 0) & (upper >= 0)
+    return float(np.mean(admits)) if ref.size else 0.0
 
 
 def _wrong_outputs(
@@ -315,7 +324,7 @@ def _wrong_outputs(
         wrongs.append(("stale", "the content before the run", np.asarray(stale, right.dtype).reshape(right.shape)))
     wrongs.append(("shifted", "every value one element further", np.roll(right.ravel(), 1).reshape(right.shape)))
     if fmt.is_float:
-        scaled = to_format(np.asarray(refs[name]).astype(np.float64) * 1.01, fmt)
+        scaled = to_format(widen(refs[name]) * 1.01, fmt)
         wrongs.append(("scaled", "the reference times 1.01", scaled))
     elif fmt.kind == "bool":
         wrongs.append(("scaled", "the inverted reference", ~right))

@@ -82,15 +82,22 @@ def format_of(what: Any) -> Format:
     """The format of a name (`"f16"`, `"fp16"`), a NumPy dtype, an array or a `Format`; else ValueError."""
     if isinstance(what, Format):
         return what
-    if isinstance(what, str) and ALIASES.get(what, what) in FORMATS:
-        return FORMATS[ALIASES.get(what, what)]
-    try:
-        dtype = np.dtype(what if isinstance(what, type) else getattr(what, "dtype", what))
-    except TypeError:
-        dtype = None
-    if dtype not in _BY_DTYPE:
+    if isinstance(what, str):  # never NumPy's codes: its "i8" has 8 bytes
+        found = FORMATS.get(ALIASES.get(what, what))
+    else:
+        try:
+            found = _BY_DTYPE.get(np.dtype(what if isinstance(what, type) else getattr(what, "dtype", what)))
+        except TypeError:
+            found = None
+    if found is None:
         raise ValueError(f"no number format {what!r}; expected one of {', '.join(FORMATS)}")
-    return _BY_DTYPE[dtype]
+    return found
+
+
+def widen(x: Any) -> np.ndarray:
+    """`x` as fp64, exactly for every format of at most 53 bits of precision."""
+    with np.errstate(invalid="ignore"):  # a NaN of bf16
+        return np.asarray(x).astype(np.float64)
 
 
 def _exponent(magnitude: np.ndarray) -> np.ndarray:

@@ -26,8 +26,8 @@ class Reals:
 
     def asarray(self, x: Any) -> Any:
         """`x` in fp64; every format up to f64 is converted exactly, 64-bit integers to nearest."""
-        x = np.asarray(x).astype(np.float64) if self.module is np or np.isscalar(x) else x.astype(np.float64)
-        return self.module.asarray(x)
+        wide = x.astype(np.float64) if hasattr(x, "astype") else np.float64(x)
+        return self.module.asarray(wide)
 
     def cast(self, x: Any, fmt: Any) -> Any:
         """The identity: a real number has no format."""

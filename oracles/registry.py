@@ -50,8 +50,11 @@ class Oracle:
         if xp is not None and not self.bounded:
             raise OracleError(f"oracle {self.name} has no derived bound; use mode exact, ulp or dot with it")
         with np.errstate(all="ignore"):
-            refs = self.function(inputs, params) if xp is None else self.function(inputs, params, xp=xp)
-        return _expand(refs)
+            if xp is None:
+                return _expand(self.function(inputs, params))
+            enclosed = _expand(self.function(inputs, params, xp=xp))
+            # the other words (tail, abs_terms, dropped) are facts about the real value
+            return {**_expand(self.function(inputs, params)), **enclosed}
 
     def _require(self, kind: str, declared: tuple[str, ...], given: Mapping[str, Any]) -> None:
         missing = [n for n in declared if not n.endswith("?") and n not in given]
@@ -74,10 +77,14 @@ def _expand(refs: Refs) -> Refs:
 def oracle(
     inputs: str = "", params: str = "", outputs: str = "out", operands: str = "", bounded: bool = False
 ) -> Callable[[Function], Oracle]:
-    """Register a function under ``oracles.<module>:<function>``; the arguments are space-separated names."""
+    """Register a function under ``oracles.<module>:<function>``; the arguments are space-separated names.
+
+    A trailing underscore, which keeps a Python name free, is not part of the address: `abs_` is found as
+    ``abs``.
+    """
 
     def register(function: Function) -> Oracle:
-        name = f"{function.__module__}:{function.__name__}"
+        name = f"{function.__module__}:{function.__name__.rstrip('_')}"
         if name in TABLE:
             raise OracleError(f"oracle {name} is defined twice")
         split = (

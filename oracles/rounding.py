@@ -66,7 +66,5 @@ class Model:
         """gamma(depth(n), u): the error of a sum of n terms, relative to the sum of their absolute values."""
         hu = (self.depth(n) if self.depth else n) * (self.sum_u or self.format.u)
         if hu >= 1:
-            raise OracleError(
-                f"a sum of {n} terms in {self.fmt} has no error bound: depth times u is {hu:.3g}"
-            )
+            raise OracleError(f"a sum of {n} terms in {self.fmt} has no error bound: depth times u is {hu:.3g}")
         return hu / (1 - hu)
