@@ -1,0 +1,151 @@
+"""What a compiled kernel expects of its caller: parameters, their layout in the argument buffer, and the packing."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from refcompiler.dialects.numeric import cast
+from refcompiler.errors import InternalError, LaunchError
+from refcompiler.ir.types import DTYPES, F64
+
+# struct's format of each dtype; bf16 travels as its 16 bits.
+_FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
+_FORMATS |= {"f16": "e", "bf16": "H", "f32": "f", "f64": "d"}
+# Parameters the caller does not see -> (format, alignment): a CUtensorMap, and the address of scratch memory.
+_HIDDEN = {"tensor_map": ("128s", 64), "scratch": ("Q", 8)}
+_INTEGERS = (bool, int, np.bool_, np.integer)
+_NUMBERS = (*_INTEGERS, float, np.floating, ml_dtypes.bfloat16)
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter: a ``pointer`` to elements of ``dtype``, a ``scalar`` of ``dtype``, or a hidden ``tensor_map`` or
+    ``scratch``.
+
+    ``written`` says that the kernel stores through the pointer. ``divisible_by`` is what the code was specialised on:
+    bytes of a pointer's address, the value of an integer.
+    """
+
+    name: str
+    kind: str
+    dtype: str = ""
+    written: bool = False
+    divisible_by: int = 1
+
+    def __post_init__(self) -> None:
+        known = self.dtype in _FORMATS if self.kind in ("pointer", "scalar") else self.kind in _HIDDEN
+        if not known:
+            raise InternalError("runtime.abi", f"parameter {self.name}: no {self.kind} of {self.dtype!r}")
+
+    @property
+    def format(self) -> str:
+        """Its format in :mod:`struct`."""
+        if self.kind == "scalar":
+            return _FORMATS[self.dtype]
+        return "Q" if self.kind == "pointer" else _HIDDEN[self.kind][0]
+
+    @property
+    def alignment(self) -> int:
+        """Bytes of which its offset is a multiple."""
+        if self.kind in _HIDDEN:
+            return _HIDDEN[self.kind][1]
+        return 8 if self.kind == "pointer" else DTYPES[self.dtype].itemsize
+
+
+@dataclass(frozen=True)
+class KernelABI:
+    """The parameters of a kernel in order; those of the caller come first, hidden ones last."""
+
+    params: tuple[Param, ...]
+
+    def __post_init__(self) -> None:
+        hidden = [param.kind in _HIDDEN for param in self.params]
+        if hidden != sorted(hidden):
+            raise InternalError("runtime.abi", "hidden parameters come after those of the caller")
+
+    @cached_property
+    def visible(self) -> tuple[Param, ...]:
+        """The parameters for which the caller gives arguments."""
+        return tuple(param for param in self.params if param.kind not in _HIDDEN)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The byte offset of each parameter, laid out as the members of a C structure."""
+        offsets, at = [], 0
+        for param in self.params:
+            at += -at % param.alignment
+            offsets.append(at)
+            at += struct.calcsize("=" + param.format)
+        return tuple(offsets)
+
+    @cached_property
+    def packing(self) -> struct.Struct:
+        """Packs one value for each parameter, in order, at its offset."""
+        text, at = "=", 0
+        for param, offset in zip(self.params, self.offsets, strict=True):
+            text += f"{offset - at}x{param.format}" if offset > at else param.format
+            at = offset + struct.calcsize("=" + param.format)
+        return struct.Struct(text)
+
+    def to_json(self) -> list[list[Any]]:
+        """A JSON value from which :meth:`from_json` makes an equal ABI."""
+        return [[p.name, p.kind, p.dtype, p.written, p.divisible_by] for p in self.params]
+
+    @classmethod
+    def from_json(cls, value: Sequence[Sequence[Any]]) -> KernelABI:
+        """The inverse of :meth:`to_json`."""
+        return cls(tuple(Param(*fields) for fields in value))
+
+
+class ArgumentBuffer:
+    """Memory for the arguments of one launch: the packed values, and the array of their addresses that CUDA takes."""
+
+    __slots__ = ("address", "memory", "pointers")
+
+    def __init__(self, abi: KernelABI):
+        self.memory = ctypes.create_string_buffer(max(1, abi.packing.size))
+        start = ctypes.addressof(self.memory)
+        self.pointers = (ctypes.c_void_p * max(1, len(abi.params)))(*[start + offset for offset in abi.offsets])
+        self.address = ctypes.addressof(self.pointers)
+
+
+def convert_scalar(param: Param, value: Any, kernel: str) -> Any:
+    """``value`` as what :attr:`KernelABI.packing` takes for scalar ``param``; floats are rounded once, to nearest even.
+
+    Raises LaunchError: launch.type for what is no number or a float for an integer, launch.range for an integer that
+    the type cannot hold, launch.alignment for one that is no multiple of what the kernel was compiled for.
+    """
+    dtype = DTYPES[param.dtype]
+    where = f"argument {param.name} of {kernel}"
+    if not isinstance(value, _NUMBERS if dtype.is_float else _INTEGERS):
+        wanted = "a number" if dtype.is_float else "an integer"
+        raise LaunchError("launch.type", f"{where}: expected {wanted} for {dtype}, found {type(value).__name__}")
+    if dtype.is_float:
+        return _rounded(param.dtype, value, where)
+    number = int(value)
+    low, high = (0, 1) if dtype.is_bool else (dtype.min_int, dtype.max_int)
+    if not low <= number <= high:
+        raise LaunchError("launch.range", f"{where}: {number} does not fit {dtype}, which holds {low} to {high}")
+    if number % param.divisible_by:
+        only = f"the kernel was compiled for multiples of {param.divisible_by}"
+        raise LaunchError("launch.alignment", f"{where} is {number}, {only}")
+    return bool(number) if dtype.is_bool else number
+
+
+def _rounded(name: str, value: Any, where: str) -> float | int:
+    """``value`` in float format ``name``; as its bits for bf16."""
+    try:
+        wide = np.array(float(value))
+    except OverflowError:
+        raise LaunchError("launch.range", f"{where}: {value} is too large for any float") from None
+    with np.errstate(over="ignore"):
+        rounded = cast(wide, F64, DTYPES[name])
+    return int(rounded.view(np.uint16)) if name == "bf16" else float(rounded)
