@@ -5,6 +5,7 @@ None of these libraries but NumPy is imported here: an array of a library shows 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -19,8 +20,9 @@ from refcompiler.runtime import dlpack
 _NAMES = {name: name for name in DTYPES}
 _NAMES |= {str(dtype.numpy): name for name, dtype in DTYPES.items()}
 _NAMES |= {dtype.triton_name: name for name, dtype in DTYPES.items()}
-_NUMPY_NAMES: dict[Any, str] = {dtype.numpy: name for name, dtype in DTYPES.items()}
-_TORCH_NAMES: dict[Any, str] = {}
+# Dtype objects -> our name and the bytes of an element: NumPy's, and torch's once met.
+_NUMPY_DTYPES: dict[Any, tuple[str, int]] = {d.numpy: (name, d.itemsize) for name, d in DTYPES.items()}
+_TORCH_DTYPES: dict[Any, tuple[str, int]] = {}
 
 
 class ArrayInfo(NamedTuple):
@@ -134,33 +136,37 @@ def _describe_masked(x: np.ma.MaskedArray) -> ArrayInfo:
 
 
 def _describe_numpy(x: np.ndarray) -> ArrayInfo:
-    name = _NUMPY_NAMES.get(x.dtype) or _numpy_name(x.dtype)
-    strides = _elements(x.strides, x.itemsize)
+    name, itemsize = _NUMPY_DTYPES.get(x.dtype) or _numpy_dtype(x.dtype)
+    strides = _elements(x.strides, itemsize)
     return ArrayInfo(x.ctypes.data, name, x.shape, strides, x.nbytes, not x.flags.writeable, None, "numpy")
 
 
 def _describe_cupy(x: Any) -> ArrayInfo:
-    dtype, data = x.dtype, x.data
-    name = _NUMPY_NAMES.get(dtype) or _numpy_name(dtype)
-    strides = _elements(x.strides, dtype.itemsize)
-    return ArrayInfo(data.ptr, name, x.shape, strides, x.nbytes, False, data.device_id, "cupy")
+    data, dtype = x.data, x.dtype
+    name, itemsize = _NUMPY_DTYPES.get(dtype) or _numpy_dtype(dtype)
+    strides = _elements(x.strides, itemsize)
+    # Not ArrayInfo(...): this runs for each argument of each launch, and that call takes three times as long.
+    fields = (data.ptr, name, x.shape, strides, x.nbytes, False, data.device_id, "cupy", None)
+    return tuple.__new__(ArrayInfo, fields)
 
 
 def _describe_torch(x: Any) -> ArrayInfo:
     """torch tensors, and what else has ``data_ptr()`` and ``dtype``: without a shape it counts as one element."""
     dtype = x.dtype
-    name = _TORCH_NAMES.get(dtype)
-    if name is None:
-        name = _TORCH_NAMES[dtype] = _name(str(dtype).removeprefix("torch."))
+    known = _TORCH_DTYPES.get(dtype)
+    if known is None:
+        name = _name(str(dtype).removeprefix("torch."))
+        known = _TORCH_DTYPES[dtype] = (name, DTYPES[name].itemsize)
+    name, itemsize = known
     device = getattr(x, "device", None)
     where = getattr(device, "type", "cuda")
     if where not in ("cuda", "cpu"):
         raise LaunchError("launch.device", f"a tensor on device {device} has no memory that a kernel can reach")
+    index = (getattr(device, "index", None) or 0) if where == "cuda" else None
     shape = tuple(getattr(x, "shape", ()))
     strides = x.stride() if hasattr(x, "stride") else _contiguous(shape)
-    nbytes = DTYPES[name].itemsize * prod(shape)
-    index = getattr(device, "index", None) or 0
-    return ArrayInfo(x.data_ptr(), name, shape, strides, nbytes, False, index if where == "cuda" else None, "torch")
+    fields = (x.data_ptr(), name, shape, strides, itemsize * prod(shape), False, index, "torch", None)
+    return tuple.__new__(ArrayInfo, fields)
 
 
 def _describe_interface(x: Any) -> ArrayInfo:
@@ -170,10 +176,11 @@ def _describe_interface(x: Any) -> ArrayInfo:
         raise LaunchError("launch.array", "an array with a mask cannot be passed: kernels would not see the mask")
     dtype = np.dtype(interface["typestr"])
     # Formats that NumPy lacks travel as raw bytes; the object itself often knows better.
-    name = _NUMPY_NAMES.get(dtype) or _name(getattr(getattr(x, "dtype", None), "name", str(dtype)))
+    named = getattr(getattr(x, "dtype", None), "name", str(dtype))
+    name = _NUMPY_DTYPES[dtype][0] if dtype in _NUMPY_DTYPES else _name(named)
     ptr, readonly = interface["data"]
     shape, strides = tuple(interface["shape"]), interface.get("strides")
-    elements = _contiguous(shape) if strides is None else _elements(strides, dtype.itemsize)
+    elements = _contiguous(shape) if strides is None else _elements(tuple(strides), dtype.itemsize)
     nbytes = dtype.itemsize * prod(shape)
     device = getattr(getattr(x, "device", None), "id", 0)
     stream = interface.get("stream")
@@ -188,7 +195,8 @@ def _describe_dlpack(x: Any) -> ArrayInfo:
     return ArrayInfo(tensor.address, name, tensor.shape, strides, nbytes, False, tensor.device, "other")
 
 
-def _elements(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
+@functools.lru_cache(maxsize=4096)
+def _elements(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes -> in elements."""
     for stride in strides:
         if stride % itemsize:
@@ -197,17 +205,18 @@ def _elements(strides: Sequence[int], itemsize: int) -> tuple[int, ...]:
                 f"the elements of an array take {itemsize} bytes and are {stride} bytes apart: no stride in elements",
                 notes=["pass a contiguous copy"],
             )
-    return tuple([stride // itemsize for stride in strides])
+    return tuple(stride // itemsize for stride in strides)
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _numpy_name(dtype: np.dtype) -> str:
+def _numpy_dtype(dtype: np.dtype) -> tuple[str, int]:
+    """As the table of NumPy's dtypes, for one that is not in it: an alias, or an error."""
     if not dtype.isnative:
         raise _unknown_dtype(f"{dtype} of the other byte order")
-    return _name(dtype.name)
+    return _name(dtype.name), dtype.itemsize
 
 
 def _name(theirs: str) -> str:

@@ -101,11 +101,11 @@ def launch(
         expected = f"expected 1 to {MAX_THREADS}"
         raise LaunchError("launch.threads", f"{function.entry}: {num_threads} threads a block, {expected}")
     values, infos = _values(function, args)
-    device = _checked_device(function, infos)
+    device = 0 if gpu.device_count() == 1 else _checked_device(function, infos)
     handle = _current_stream(infos, device) if stream is None else streams.handle_of(stream)
     for info in infos:
-        if info.stream is not None:
-            _wait_for(info.stream, handle)
+        if info[-1] is not None:
+            _wait_for(info[-1], handle)
     if shared_bytes > _SHARED_WITHOUT_ASKING:
         _grant_shared(function, device, shared_bytes)
     buffer = _packed(function, [*values, *hidden])
@@ -121,6 +121,10 @@ def launch(
 
 
 def _checked_grid(grid: int | Sequence[int], entry: str) -> tuple[int, int, int]:
+    if type(grid) is tuple and len(grid) == 1:  # the plainest grid first
+        (x,) = grid
+        if type(x) is int and 0 < x <= GRID_LIMITS[0]:
+            return x, 1, 1
     axes = grid if isinstance(grid, tuple) else tuple(grid) if isinstance(grid, Sequence) else (grid,)
     if not 1 <= len(axes) <= 3 or not all(isinstance(n, (int, np.integer)) and type(n) is not bool for n in axes):
         raise LaunchError("launch.grid", f"{entry}: the grid is {grid!r}, expected an integer or one to three integers")
@@ -148,15 +152,16 @@ def _values(function: Function, args: Sequence[Any]) -> tuple[list[Any], list[Ar
     for param, plain, value in zip(params, function.plain, args, strict=True):
         if plain is None:
             info = value if type(value) is ArrayInfo else _described(param, value, function.entry)
+            ptr, dtype, _, strides, _, readonly, device, _, _ = info
             if (
-                info.dtype != param.dtype
-                or info.device is None
-                or (info.readonly and param.written)
-                or info.ptr % param.divisible_by
-                or not (info.strides == (1,) or info.is_dense)
+                dtype != param.dtype
+                or device is None
+                or (readonly and param.written)
+                or ptr % param.divisible_by
+                or not (strides == (1,) or info.is_dense)
             ):
                 raise _bad_array(param, info, function.entry)
-            values.append(info.ptr)
+            values.append(ptr)
             infos.append(info)
         else:
             values.append(value if type(value) in plain else convert_scalar(param, value, function.entry))
@@ -194,9 +199,7 @@ def _bad_array(param: Param, info: ArrayInfo, entry: str) -> LaunchError:
 
 
 def _checked_device(function: Function, infos: Sequence[ArrayInfo]) -> int:
-    """The GPU the kernel runs on; all arrays must be there, and it must be the current one."""
-    if gpu.device_count() == 1:
-        return 0
+    """The GPU of several that the kernel runs on; all arrays must be there, and it must be the current one."""
     devices = sorted({info.device for info in infos if info.device is not None})
     if len(devices) > 1:
         raise LaunchError("launch.device", f"the arrays of {function.entry} are on GPUs {devices}, expected one")
@@ -213,7 +216,7 @@ def _checked_device(function: Function, infos: Sequence[ArrayInfo]) -> int:
 
 
 def _current_stream(infos: Sequence[ArrayInfo], device: int) -> int:
-    libraries = [info.library for info in infos]
+    libraries = {info[-2] for info in infos}
     if "torch" not in libraries:
         return streams.cupy_stream()
     stream = streams.torch_stream(device)
