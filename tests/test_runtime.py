@@ -219,6 +219,15 @@ def test_a_thread_without_a_context_gets_the_primary_one(use):
     assert driver.named("cuCtxSetCurrent") == [(5,)] and driver.launched == [[3], [3]]
 
 
+def test_waiting_for_a_stream_needs_a_context_too(use):
+    driver = StandInDriver(("*f32",))
+    function = use(driver)
+    driver.cuCtxGetDevice = lambda: (Status.CUDA_ERROR_INVALID_CONTEXT, None)
+    runtime.launch(function, 1, 32, [OnDevice(F4, stream=55)])
+    names = [call[0] for call in driver.calls]
+    assert names.index("cuCtxSetCurrent") < names.index("cuEventCreate") < names.index("cuLaunchKernel")
+
+
 def test_a_failing_driver_is_quoted(use):
     driver = StandInDriver(("i32",), answers=[Status.CUDA_ERROR_ILLEGAL_ADDRESS])
     function = use(driver)

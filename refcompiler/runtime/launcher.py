@@ -105,7 +105,7 @@ def launch(
     handle = _current_stream(infos, device) if stream is None else streams.handle_of(stream)
     for info in infos:
         if info[-1] is not None:
-            _wait_for(info[-1], handle)
+            _wait_for(info[-1], handle, device)
     if shared_bytes > _SHARED_WITHOUT_ASKING:
         _grant_shared(function, device, shared_bytes)
     buffer = _packed(function, [*values, *hidden])
@@ -113,7 +113,7 @@ def launch(
     queue = gpu.driver().cuLaunchKernel
     status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, handle, buffer.address, 0)[0]
     if status == _INVALID_CONTEXT:
-        gpu.ask("cuCtxSetCurrent", gpu.ask("cuDevicePrimaryCtxRetain", gpu.ask("cuDeviceGet", device)))
+        _make_context_current(device)
         status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, handle, buffer.address, 0)[0]
     function.buffers.append(buffer)  # the driver has copied the arguments
     if status:
@@ -229,10 +229,17 @@ def _current_stream(infos: Sequence[ArrayInfo], device: int) -> int:
     return stream
 
 
-def _wait_for(producer: int, stream: int) -> None:
+def _make_context_current(device: int) -> None:
+    """Give this thread the context of ``device`` that all libraries share."""
+    gpu.ask("cuCtxSetCurrent", gpu.ask("cuDevicePrimaryCtxRetain", gpu.ask("cuDeviceGet", device)))
+
+
+def _wait_for(producer: int, stream: int, device: int) -> None:
     """Let ``stream`` wait for what is queued on ``producer``."""
     if producer == stream or (producer == streams.LEGACY_DEFAULT and stream == 0):
         return
+    if gpu.driver().cuCtxGetDevice()[0] == _INVALID_CONTEXT:
+        _make_context_current(device)
     event = gpu.ask("cuEventCreate", int(gpu.driver().CUevent_flags.CU_EVENT_DISABLE_TIMING))
     gpu.ask("cuEventRecord", event, producer)
     gpu.ask("cuStreamWaitEvent", stream, event, 0)
