@@ -1,0 +1,22 @@
+"""The one table from op names to the functions that interpret them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# fn(programs, op, *operand values) -> the value of the result, a tuple of them, or None for an op without results
+Handler = Callable[..., object]
+HANDLERS: dict[str, Handler] = {}
+
+
+def interprets(*names: str) -> Callable[[Handler], Handler]:
+    """Register a function as the meaning of the ops ``names``."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            if name in HANDLERS:
+                raise TypeError(f"two interpreters of {name}")
+            HANDLERS[name] = handler
+        return handler
+
+    return register
