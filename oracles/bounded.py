@@ -5,8 +5,9 @@ value a correct implementation can compute under a rounding `Model`: each operat
 operands being anything in their intervals. A fused multiply-add, another order of the terms of a sum, and a
 wider intermediate format all stay inside. `BoundedNamespace(model)` is the `xp` to call an oracle with.
 
-Two intervals are special: [-inf, inf] allows anything, NaN included; [NaN, NaN] demands a NaN. The value
-may lie outside its interval where every implementation overflows (value 1e39, interval [inf, inf] in f32).
+Two intervals are special: [-inf, inf] allows anything, NaN included; [NaN, NaN] demands a NaN. Where a result
+overflows the interval reaches from the real value to infinity; the store rounds its lower end to infinity
+too.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Bounded:
     def __truediv__(self, other: Any) -> Bounded:
         a, b = self, _lift(self.model, other)
         low, high = _corners(np.divide, a, b)
-        zero = (b.lower <= 0) & (b.upper >= 0) & ~(_point(a) & _point(b))
+        zero = (b.lower <= 0) & (b.upper >= 0)  # intervals know no sign of zero
         low, high = np.where(zero, -np.inf, low), np.where(zero, np.inf, high)
         return _finish(a.model, a.value / b.value, low, high, (a, b), a.model.row("div"))
 
@@ -236,7 +237,7 @@ def _finish(
         ulps = accuracy.base + accuracy.slope * np.asarray(spread)
         low = low - _allowance(low, fmt, ulps, floor, accuracy.absolute)
         high = high + _allowance(high, fmt, ulps, floor, accuracy.absolute)
-        low, high = _overflowed(low, fmt), _overflowed(high, fmt)
+        low, high = _overflowed(low, high, fmt)
     low, high = np.where(free, -np.inf, low), np.where(free, np.inf, high)
     low, high = np.where(nan, np.nan, low), np.where(nan, np.nan, high)
     result = Bounded(model, value, low, high)
@@ -254,8 +255,9 @@ def _allowance(end: np.ndarray, fmt: Format, ulps: Any, floor: bool, absolute: f
     return np.where(np.isfinite(end), error + SLOP * size, 0.0)
 
 
-def _overflowed(end: np.ndarray, fmt: Format) -> np.ndarray:
-    return np.where(np.abs(end) >= fmt.overflow, np.copysign(np.inf, end), end)
+def _overflowed(low: np.ndarray, high: np.ndarray, fmt: Format) -> tuple[np.ndarray, np.ndarray]:
+    """Ends beyond the format reach infinity outward only: a fused operation uses the value before overflow."""
+    return np.where(low <= -fmt.overflow, -np.inf, low), np.where(high >= fmt.overflow, np.inf, high)
 
 
 def _flushed(x: Bounded) -> Bounded:
@@ -277,7 +279,7 @@ def _matmul(a: Bounded, b: Bounded) -> Bounded:
     rounding = (a.model.sum_error(k + 1) + SLOP) * np.matmul(wide_a, wide_b) + k * fmt.min_subnormal
     rounding = np.where(np.matmul(wide_a, wide_b) == 0, 0.0, rounding)
     error = inherited + rounding
-    low, high = _overflowed(value - error, fmt), _overflowed(value + error, fmt)
+    low, high = _overflowed(value - error, value + error, fmt)
     # partial sums may overflow where the result does not
     possible = np.matmul(wide_a, wide_b) >= fmt.overflow
     certain = ~np.isfinite(value) & (np.matmul((ea != 0).astype(float), np.ones_like(b.value)) == 0)
@@ -344,9 +346,10 @@ class BoundedNamespace:
 
     def rsqrt(self, x: Any) -> Bounded:
         x = self.asarray(x)
-        least = np.where(_point(x), x.lower, x.lower + 0.0)  # an interval from -0 starts at +0
-        ends = (REALS.rsqrt(x.upper), REALS.rsqrt(least))
-        return _finish(self.model, REALS.rsqrt(x.value), *ends, (x,), self.model.row("rsqrt"))
+        low, high = REALS.rsqrt(x.upper), REALS.rsqrt(x.lower)
+        zero = (x.lower <= 0) & (x.upper >= 0)
+        low, high = np.where(zero, -np.inf, low), np.where(zero, np.inf, high)
+        return _finish(self.model, REALS.rsqrt(x.value), low, high, (x,), self.model.row("rsqrt"))
 
     def sin(self, x: Any) -> Bounded:
         return self._periodic("sin", np.sin, x)
@@ -359,8 +362,9 @@ class BoundedNamespace:
         middle = np.where(_point(x), x.lower, x.value)
         reach = np.maximum(x.upper - middle, middle - x.lower)  # slopes of sin and cos are at most 1
         reach = np.where(_point(x), 0.0, reach)
-        low = np.maximum(function(middle) - reach, -1.0)
-        high = np.minimum(function(middle) + reach, 1.0)
+        wild = (np.isinf(x.lower) | np.isinf(x.upper)) & ~_point(x)  # infinity among others: NaN is possible
+        low = np.where(wild, -np.inf, np.maximum(function(middle) - reach, -1.0))
+        high = np.where(wild, np.inf, np.minimum(function(middle) + reach, 1.0))
         return _finish(self.model, function(x.value), low, high, (x,), self.model.row(name))
 
     def square(self, x: Any) -> Bounded:
@@ -436,7 +440,7 @@ class BoundedNamespace:
         sure = np.any(np.isposinf(x.lower), **how) & np.any(np.isneginf(x.upper), **how)
         mixed = ~positive & ~negative & (terms >= self.model.format.overflow)  # a partial sum may overflow
         free = (opposite & ~sure) | np.any(x.free, **how) | mixed
-        low, high = _overflowed(low, self.model.format), _overflowed(high, self.model.format)
+        low, high = _overflowed(low, high, self.model.format)
         low, high = np.where(free, -np.inf, low), np.where(free, np.inf, high)
         low, high = np.where(nan | sure, np.nan, low), np.where(nan | sure, np.nan, high)
         return _flushed(Bounded(self.model, value, low, high))

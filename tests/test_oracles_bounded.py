@@ -8,7 +8,7 @@ from ml_dtypes import bfloat16
 
 from oracles import OracleError
 from oracles.bounded import FAST, PRECISE, Bounded, BoundedNamespace, Model, Ulp
-from oracles.formats import format_of, to_format, ulp
+from oracles.formats import format_of, round_to, to_format, ulp
 from oracles.reals import REALS
 
 F32 = np.float32
@@ -63,7 +63,7 @@ def with_ulp_errors(exact, limit, rng, dtype=F32):
     return to_format(np.where(finite, exact + noise, exact), fmt)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(SEEDS)
 def test_arithmetic_contains_f32(seed):
     rng = np.random.default_rng(seed)
@@ -87,7 +87,7 @@ def test_arithmetic_contains_f32(seed):
         inside(np.floor(a * b), xp.floor(A * B))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(SEEDS, st.integers(1, 300))
 def test_sums_contain_every_order(seed, n):
     rng = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def test_sums_contain_every_order(seed, n):
             inside(sum_in_random_order(y, rng), t)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(SEEDS, st.sampled_from(["exp", "exp2", "log", "log2", "sin", "cos", "erf", "tanh", "rsqrt", "sqrt"]))
 def test_functions_contain_every_result_of_their_class(seed, name):
     rng = np.random.default_rng(seed)
@@ -133,7 +133,7 @@ def softmax_f32(x, rng, fast):
     return e / sum_in_random_order(e, rng)[..., None]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(SEEDS, st.integers(1, 200), st.booleans(), st.sampled_from([1.0, 10.0, 60.0]))
 def test_softmax_is_contained_and_the_bound_is_useful(seed, n, fast, scale):
     rng = np.random.default_rng(seed)
@@ -150,7 +150,7 @@ def test_softmax_is_contained_and_the_bound_is_useful(seed, n, fast, scale):
     assert (y.bound[normal] <= (n + 200) * 2.0**-22 * y.value[normal]).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(SEEDS, st.integers(2, 300))
 def test_layer_norm_is_contained(seed, n):
     rng = np.random.default_rng(seed)
@@ -170,7 +170,7 @@ def test_layer_norm_is_contained(seed, n):
     assert y.useless() < 0.02
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(SEEDS, st.integers(1, 80))
 def test_matmul_contains_every_order(seed, k):
     rng = np.random.default_rng(seed)
@@ -183,7 +183,7 @@ def test_matmul_contains_every_order(seed, k):
         inside(sum_in_random_order((a * F32(0.3))[:, None, :] * b.T[None], rng), d)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(SEEDS)
 def test_ambiguous_branches_cover_both_arms(seed):
     rng = np.random.default_rng(seed)
@@ -205,8 +205,9 @@ def test_overflow_is_an_interval_up_to_infinity():
     assert s.lower[0] <= 0.0 and s.upper[0] < 1e-38  # exp(100) is infinite in f32, its reciprocal zero
     assert s.upper[3] >= 1 and s.lower[3] > 0.999
     certain = xp.asarray(np.array([3e38], F32)) * 2
-    assert certain.lower[0] == certain.upper[0] == np.inf
     assert certain.value[0] == pytest.approx(6e38)
+    assert round_to(certain.lower, "f32")[0] == certain.upper[0] == np.inf
+    inside(np.array([3e38], F32), certain * 0.5)  # the product may be fused with what follows
 
 
 @np.errstate(all="ignore")
