@@ -64,19 +64,19 @@ def _bitwise(inputs: Inputs, params: Params, operator: str, function: Any) -> Re
 
 @oracle(operands="x y")
 def and_(inputs: Inputs, params: Params) -> Refs:
-    """x & y."""
+    """x & y in the promoted type."""
     return _bitwise(inputs, params, "&", np.bitwise_and)
 
 
 @oracle(operands="x y")
 def or_(inputs: Inputs, params: Params) -> Refs:
-    """x | y."""
+    """x | y in the promoted type."""
     return _bitwise(inputs, params, "|", np.bitwise_or)
 
 
 @oracle(operands="x y")
 def xor(inputs: Inputs, params: Params) -> Refs:
-    """x ^ y."""
+    """x ^ y in the promoted type."""
     return _bitwise(inputs, params, "^", np.bitwise_xor)
 
 
@@ -103,7 +103,7 @@ def umulhi(inputs: Inputs, params: Params) -> Refs:
 
 @oracle(inputs="x")
 def invert(inputs: Inputs, params: Params) -> Refs:
-    """~x."""
+    """~x, in the type of x; bool is negated."""
     return {"out": np.invert(inputs["x"])}
 
 
