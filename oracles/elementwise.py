@@ -296,8 +296,8 @@ def _registered(compute: Any, name: str, text: str) -> Oracle:
 
 floor = _whole_number("floor", np.floor)
 ceil = _whole_number("ceil", np.ceil)
-exp = _function("exp", np.exp, mpmath.exp, "e^x.")
-exp2 = _function("exp2", np.exp2, lambda x: mpmath.power(2, x), "2^x.")
+exp = _function("exp", np.exp, mpmath.exp, "e to the power x.")
+exp2 = _function("exp2", np.exp2, lambda x: mpmath.power(2, x), "2 to the power x.")
 log = _function("log", np.log, mpmath.log, "Natural logarithm; NaN below zero, -inf at zero.")
 log2 = _function("log2", np.log2, lambda x: mpmath.log(x, 2), "Base-2 logarithm.")
 sin = _function("sin", np.sin, mpmath.sin, "Sine of radians.")
