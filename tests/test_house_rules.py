@@ -71,6 +71,36 @@ def test_files_and_functions_fit_a_reader():
     report(broken, "Files and functions stay short; split by family, or by step.")
 
 
+def imported_modules(tree: ast.AST) -> list[tuple[int, str]]:
+    """Line and top-level name of each import, those of importlib.import_module with a literal included."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.append((node.lineno, node.module))
+        elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith("import_module"):
+            if isinstance(node.args[0], ast.Constant):
+                found.append((node.lineno, node.args[0].value))
+    return [(line, name.split(".")[0]) for line, name in found]
+
+
+def test_only_the_runtime_and_the_adapters_touch_the_gpu():
+    broken = []
+    for path in modules():
+        if not path.relative_to(ROOT).as_posix().startswith(("refcompiler/runtime", "conformance/adapters")):
+            imports = imported_modules(ast.parse(path.read_text()))
+            broken += [f"{at(path, line)}: import {name}" for line, name in imports if name == "cupy"]
+    report(broken, "Only refcompiler.runtime and conformance.adapters import CuPy; all else runs without a GPU.")
+
+
+@pytest.mark.parametrize(
+    "text", ["import cupy as cp", "from cupy.cuda import Stream", "importlib.import_module('cupy')"]
+)
+def test_every_form_of_import_is_seen(text):
+    assert imported_modules(ast.parse(text)) == [(1, "cupy")]
+
+
 def test_modules_are_named_for_what_they_hold():
     broken = [at(path) for path in tracked("*.py") if BANNED_MODULE_NAMES & {path.stem, path.parent.name}]
     report(broken, "A module is named for what it holds; these names say nothing.")
