@@ -47,9 +47,13 @@ class Result:
     repro: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The report's form: empty fields left out."""
+        """The report's form: empty fields left out, and of a pass only what is worth keeping."""
         plain = asdict(self)
         plain["clauses"] = list(self.clauses)
+        if self.status == "pass":
+            plain.update(file="", line=0, repro="", message="" if self.kind == "compile" else self.message)
+            plain["ms"] = {k: v for k, v in self.ms.items() if k == "total"}
+            plain["numerics"] = {k: v for k, v in self.numerics.items() if k == "max_err_over_bound"}
         keep = ("i", "impl", "status", "kind", "clauses")
         return {k: v for k, v in plain.items() if k in keep or v not in ("", 0, {}, ())}
 

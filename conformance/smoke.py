@@ -17,6 +17,13 @@ SIGNATURE = (("x", "*f32"), ("out", "*f32"), ("n", "i32"))
 
 def smoke(adapter: Adapter) -> str:
     """Empty if the adapter works at all; otherwise the first thing that is wrong."""
+    try:
+        return _smoke(adapter)
+    except Exception as e:
+        return f"raises {type(e).__name__}: {e}"
+
+
+def _smoke(adapter: Adapter) -> str:
     info = adapter.info()
     if "core" not in info.profiles:
         return "does not claim the profile core"

@@ -40,7 +40,8 @@ class Info:
 class CompileRequest:
     """One kernel to compile: Triton-surface source, argument types (`*f32`, `*f32:16`, `i32`), constexprs, options.
 
-    `emit` names the stages whose text is wanted; `arch` is the GPU architecture where that matters.
+    `emit` names the stages whose text is wanted; `arch` is the GPU architecture where that matters; `file` is where the
+    source came from, if from a file.
     """
 
     source: str
@@ -50,15 +51,17 @@ class CompileRequest:
     options: tuple[tuple[str, Any], ...] = ()
     arch: str = "sm_90a"
     emit: tuple[str, ...] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True)
 class Valid:
-    """The kernel compiled. `texts`: stage to text; `resources`: regs, spill_bytes, stack, smem, threads."""
+    """The kernel compiled. `texts` by stage; `resources`: regs, spill_bytes, stack, smem, threads; `blobs`: cubin."""
 
     handle: Any = None
     texts: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, int] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

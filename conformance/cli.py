@@ -1,0 +1,320 @@
+"""The command `tilespec`: list, run, compile, bless, report, new, explain, mutate, doctor.
+
+Names, options and exit codes are a contract with other tools. Work happens in the modules that the commands import when
+they run, so that `--help` and shell completion stay fast.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conformance.errors import SpecError
+from conformance.results import EXIT
+
+STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass", "resources")
+ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a")
+
+
+class Commands(click.Group):
+    """Turns the harness's own errors into one message and an exit code: 2 for mistakes of the user, 3 for ours."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from conformance.adapters import TargetUnavailable
+
+        try:
+            return super().invoke(ctx)
+        except SpecError as e:
+            click.echo(e.render(), err=True)
+            ctx.exit(EXIT["nothing"] if e.id == "select.nothing" else EXIT["usage"])
+        except (TargetUnavailable, ValueError) as e:
+            click.echo(f"error: {e}", err=True)
+            ctx.exit(EXIT["usage"])
+        except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt):
+            raise
+        except Exception as e:
+            import traceback
+
+            traceback.print_exc()
+            click.echo(f"error: internal: {type(e).__name__}: {e}", err=True)
+            ctx.exit(EXIT["internal"])
+
+
+def _example(text: str) -> str:
+    """Help text kept as written."""
+    return "\b\n" + text
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=_example(
+        "Exit codes: 0 all passed, 1 failures, 2 usage, 3 internal error, 5 nothing collected,\n"
+        "10 only budgets exceeded, 11 stale deviation, 12 kill rate under its gate,\n"
+        "13 clause coverage under its gate, 14 an adapter failed its smoke test,\n"
+        "15 fewer instances than the floor.\n\n"
+        'Shell completion: eval "$(_TILESPEC_COMPLETE=bash_source tilespec)"   (zsh_source, fish_source)'
+    ),
+)
+@click.version_option(package_name="tilespec")
+@click.option("--no-color", is_flag=True, help="Plain text even on a terminal.")
+@click.pass_context
+def main(ctx: click.Context, no_color: bool) -> None:
+    """TileSpec: the executable specification of a tile language, and the judge of its implementations.
+
+    SELECT is an area, feature, case or instance id, or any text with *: memory, memory.store, memory.store/tail,
+    "memory.store/tail:T=f32;*".
+    """
+    from rich.console import Console
+
+    ctx.obj = Console(no_color=no_color or None, soft_wrap=False)
+    if not ctx.obj.is_terminal:
+        ctx.obj.width = 120
+
+
+def _targets(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    from conformance.adapters import TARGETS
+
+    names = tuple(n.strip() for n in value.split(",")) if value else ()
+    for name in names:
+        if name not in TARGETS and ":" not in name:
+            raise click.BadParameter(f"unknown target {name!r}; known: {', '.join(TARGETS)}")
+    return names
+
+
+def _shard(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int]:
+    if not value:
+        return (1, 1)
+    left, _, right = value.partition("/")
+    if not (left.isdigit() and right.isdigit() and 1 <= int(left) <= int(right)):
+        raise click.BadParameter("write I/N with 1 <= I <= N, for example 1/4")
+    return (int(left), int(right))
+
+
+select_argument = click.argument("select", nargs=-1, metavar="[SELECT]...")
+spec_option = click.option(
+    "--spec", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Another spec folder."
+)
+
+
+def _features(spec: Path | None) -> tuple[Any, Path]:
+    from conformance.loader import load_suite_with_errors, spec_root
+
+    root = spec or spec_root()
+    features, errors = load_suite_with_errors(root)
+    if errors:
+        for e in errors[:-1]:
+            click.echo(e.render(), err=True)
+        raise errors[-1]
+    return features, root
+
+
+@main.command("list", epilog=_example("tilespec list memory\ntilespec list --json | jq '.features[].id'"))
+@select_argument
+@click.option("--json", "as_json", is_flag=True, help="Print the document that other tools read.")
+@spec_option
+@click.pass_obj
+def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | None) -> None:
+    """Features, clauses, cases, targets."""
+    from conformance import listing
+
+    features, _ = _features(spec)
+    document = listing.document(features, select)
+    if as_json:
+        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    else:
+        listing.show(document, console)
+    if not document["features"]:
+        click.echo("error: nothing matches; tilespec list shows what there is", err=True)
+        sys.exit(EXIT["nothing"])
+
+
+@main.command(
+    epilog=_example(
+        "tilespec run --tier smoke\n"
+        "tilespec run memory 'reduction.*' --target interp --json out/results.json\n"
+        "tilespec run 'memory.store/tail:T=f32;*' --target cuda"
+    )
+)
+@select_argument
+@click.option("--target", callback=_targets, help="Targets, separated by commas; every servable one if left out.")
+@click.option(
+    "--tier", type=click.Choice(["smoke", "pr", "gpu", "nightly"]), help="Up to this tier; pr, or gpu on a GPU."
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report JSON.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
+@click.option(
+    "--report", "report_dir", type=click.Path(path_type=Path, file_okay=False), help="Write the report pages."
+)
+@click.option("-n", "--workers", type=click.IntRange(0), default=1, show_default=True, help="Processes; 0: one a core.")
+@click.option("--shard", callback=_shard, metavar="I/N", help="Part I of N.")
+@spec_option
+@click.pass_obj
+def run(
+    console: Any,
+    select: tuple[str, ...],
+    target: tuple[str, ...],
+    tier: str | None,
+    json_file: Path | None,
+    junit: Path | None,
+    report_dir: Path | None,
+    workers: int,
+    shard: tuple[int, int],
+    spec: Path | None,
+) -> None:
+    """Judge implementations; ends with a table per feature."""
+    import os
+
+    from conformance import report_data, running
+    from conformance.plan import make_plan
+
+    features, root = _features(spec)
+    plan = make_plan(features, select, target, tier, shard, root)
+    document, code = running.run(
+        features,
+        plan,
+        spec=root,
+        workers=workers or os.cpu_count() or 1,
+        tier=tier,
+        select=select,
+        part=shard,
+        console=console,
+    )
+    if json_file:
+        report_data.write(document, json_file)
+    if junit or report_dir:
+        from conformance import report
+
+        if report_dir:
+            report.write(document, report_dir)
+        if junit:
+            report.write_junit(document, junit)
+    sys.exit(code)
+
+
+@main.command(
+    "compile",
+    epilog=_example(
+        'tilespec compile kernels.py::add --signature "x:*f32,y:*f32,out:*f32,n:i32" --set BLOCK=256 --emit tile,cuda\n'
+        "tilespec compile memory.store/whole --emit sass,resources --arch sm_80\n"
+        "tilespec compile kernels.py::add ... --emit tile,cubin --out out/add"
+    ),
+)
+@click.argument("what", metavar="FILE::KERNEL|FEATURE/CASE")
+@click.option("--emit", default="tile", show_default=True, help=f"Stages, separated by commas: {', '.join(STAGES)}.")
+@click.option("--arch", type=click.Choice(ARCHITECTURES), default="sm_90a", show_default=True)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A constexpr or a case parameter.")
+@click.option("--signature", help='Types of the runtime arguments, "x:*f32,n:i32"; for FILE::KERNEL.')
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="One file a stage, instead of printing.")
+@spec_option
+def compile_(
+    what: str,
+    emit: str,
+    arch: str,
+    settings: tuple[str, ...],
+    signature: str | None,
+    out: Path | None,
+    spec: Path | None,
+) -> None:
+    """Compile a kernel down to any stage; no GPU needed."""
+    from conformance import compiling
+
+    stages = tuple(s.strip() for s in emit.split(",") if s.strip())
+    for stage in stages:
+        if stage not in STAGES:
+            raise click.BadParameter(f"unknown stage {stage!r}; known: {', '.join(STAGES)}", param_hint="--emit")
+    features = () if "::" in what else _features(spec)[0]
+    sys.exit(compiling.run(what, features, stages, arch, settings, signature, out))
+
+
+@main.command(epilog=_example("tilespec bless\ntilespec bless memory.store"))
+@select_argument
+@spec_option
+@click.pass_obj
+def bless(console: Any, select: tuple[str, ...], spec: Path | None) -> None:
+    """Rewrite the snapshots of later stages and show the difference.
+
+    The tile SSA in the feature files is law and is never rewritten; where it differs, the difference is shown.
+    """
+    from conformance import blessing
+
+    features, root = _features(spec)
+    sys.exit(blessing.run(features, root, select, console))
+
+
+@main.command(epilog=_example("tilespec report out/results.json --out out/report"))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
+def report(files: tuple[Path, ...], out: Path) -> None:
+    """Render reports: static HTML, JSON, JUnit, Markdown, badges; several runs give history."""
+    from conformance import report as renderers
+    from conformance import report_data
+
+    documents = [report_data.read(f) for f in files]
+    renderers.write(documents[-1], out, history=documents[:-1])
+    click.echo(f"wrote {out}")
+
+
+@main.command(epilog=_example("tilespec new elementwise/softsign"))
+@click.argument("feature", metavar="AREA/NAME")
+@spec_option
+def new(feature: str, spec: Path | None) -> None:
+    """Scaffold a feature file."""
+    from conformance import scaffold
+    from conformance.loader import spec_root
+
+    path = scaffold.create(feature, spec or spec_root())
+    click.echo(f"wrote {path}\nnext: fill in the clauses, then: tilespec run {feature.replace('/', '.')}")
+
+
+@main.command(
+    epilog=_example("tilespec explain memory.store#C2\ntilespec explain 'memory.store/tail:T=f32;N=300;n=0;BLOCK=64'")
+)
+@click.argument("what", metavar="CLAUSE|INSTANCE")
+@click.option("--results", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A report JSON to quote.")
+@spec_option
+def explain(what: str, results: Path | None, spec: Path | None) -> None:
+    """The sentence, its tests, last results."""
+    from conformance import listing, report_data
+
+    features, _ = _features(spec)
+    click.echo(listing.explain(what, features, report_data.read(results) if results else None))
+
+
+@main.command(epilog=_example("tilespec mutate\ntilespec mutate reduction --mutant fold.add_zero"))
+@select_argument
+@click.option("--mutant", "mutants", multiple=True, help="Only these mutants.")
+@click.option("--gate", type=click.FloatRange(0, 1), default=0.7, show_default=True, help="Smallest kill rate.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write kills by mutant.")
+@spec_option
+@click.pass_obj
+def mutate(
+    console: Any,
+    select: tuple[str, ...],
+    mutants: tuple[str, ...],
+    gate: float,
+    json_file: Path | None,
+    spec: Path | None,
+) -> None:
+    """Mutation testing of the suite: which mutants of the reference compiler the cases find.
+
+    SSA and snapshot comparison are switched off, so that only meaning can kill.
+    """
+    from conformance import mutation
+
+    features, _ = _features(spec)
+    sys.exit(mutation.run(features, select, mutants, gate, json_file, console))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def doctor(as_json: bool) -> None:
+    """What this machine has, and what will be left out and why."""
+    from conformance import diagnosis
+
+    document = diagnosis.document()
+    click.echo(json.dumps(document, indent=1) if as_json else diagnosis.text(document))

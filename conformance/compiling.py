@@ -1,0 +1,142 @@
+"""`tilespec compile`: one kernel of a Python file or of a case, down to any stage, printed or written to files."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from conformance import model
+from conformance.adapters import CompileRequest, Rejected, Unsupported, Valid, load
+from conformance.calls import bind
+from conformance.instances import Selection, instances
+from conformance.results import EXIT
+
+FILES = {
+    "cuda": "cuda.cu",
+    "mlir": "mlir.mlir",
+    "ptx": "ptx.ptx",
+    "cubin": "cubin.cubin",
+    "resources": "resources.json",
+}
+CPU_STAGES = frozenset({"tile", "tile_opt"})
+
+
+def run(
+    what: str,
+    features: Sequence[model.Feature],
+    stages: tuple[str, ...],
+    arch: str,
+    settings: Sequence[str],
+    signature: str | None,
+    out: Path | None,
+) -> int:
+    """Compile and deliver; exit code 1 with the rendered error when the kernel is rejected."""
+    values = dict(parse_setting(s) for s in settings)
+    make = _file_request if "::" in what else _case_request
+    request = make(what, features, stages, arch, values, signature)
+    answer = load(target_for(stages)).compile(request)
+    if isinstance(answer, (Rejected, Unsupported)):
+        shown = answer.rendered if isinstance(answer, Rejected) and answer.rendered else answer.message
+        click.echo(shown or str(answer), err=True)
+        return EXIT["failures"]
+    deliver(answer, stages, out)
+    return EXIT["ok"]
+
+
+def target_for(stages: Sequence[str]) -> str:
+    """The target that gives these stages."""
+    if "mlir" in stages:
+        return "mlir"
+    return "interp" if set(stages) <= CPU_STAGES else "cuda"
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`BLOCK=256` to a name and a Python value; what is no literal stays text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--set")
+    try:
+        return name.strip(), ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError):
+        return name.strip(), value.strip()
+
+
+def _file_request(what, features, stages, arch, values, signature) -> CompileRequest:
+    place, _, kernel = what.partition("::")
+    path = Path(place)
+    if not path.is_file():
+        raise click.BadParameter(f"there is no file {place}", param_hint="FILE::KERNEL")
+    source = path.read_text(encoding="utf-8")
+    takes = _parameters(source, kernel, place)
+    if signature is None:
+        runtime = [n for n, is_constexpr in takes.items() if not is_constexpr]
+        example = ",".join(f"{n}:*f32" for n in runtime)
+        raise click.UsageError(f'say the types of the runtime arguments, for example --signature "{example}"')
+    types = tuple(_typed(part) for part in signature.split(",") if part.strip())
+    unknown = [n for n in (*dict(types), *values) if n not in takes]
+    if unknown:
+        raise click.UsageError(f"{kernel} has no parameter {unknown[0]!r}; it takes {', '.join(takes)}")
+    return CompileRequest(source, kernel, types, tuple(values.items()), (), arch, stages, str(path))
+
+
+def _typed(part: str) -> tuple[str, str]:
+    name, colon, type_text = part.strip().partition(":")
+    if not colon:
+        raise click.BadParameter(f"{part.strip()!r} is not NAME:TYPE", param_hint="--signature")
+    return name.strip(), type_text.strip()
+
+
+def _parameters(source: str, kernel: str, place: str) -> dict[str, bool]:
+    from conformance.signatures import parameters
+
+    takes = parameters(source, kernel)
+    if takes:
+        return takes
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as e:
+        raise click.UsageError(f"{place}:{e.lineno}:{e.offset}: error[syntax]: {e.msg}") from None
+    names = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+    if kernel in names:
+        return {}
+    raise click.UsageError(f"{place} has no function {kernel!r}; it has {', '.join(names) or 'none'}")
+
+
+def _case_request(what, features, stages, arch, values, signature) -> CompileRequest:
+    chosen = Selection([what])
+    found = next((i for f in features for i in instances(f) if i.id in chosen and i.program is not None), None)
+    if found is None:
+        raise click.BadParameter(
+            f"no case matches {what!r}; tilespec list shows what there is", param_hint="FEATURE/CASE"
+        )
+    call = bind(found.program, {**found.params, **values}, shapes=False)
+    return call.request(stages, arch)
+
+
+def deliver(answer: Valid, stages: Sequence[str], out: Path | None) -> None:
+    """Print the text stages, or write one file a stage."""
+    contents: dict[str, str | bytes] = {}
+    for stage in stages:
+        if stage == "resources":
+            contents[stage] = json.dumps(dict(answer.resources), indent=1) + "\n"
+        else:
+            contents[stage] = answer.blobs[stage] if stage in answer.blobs else answer.texts[stage]
+    if out is not None:
+        _write(contents, out)
+        return
+    for stage, content in contents.items():
+        if len(contents) > 1:
+            click.echo(f"// ---- {stage}")
+        click.echo(f"<{len(content)} bytes; use --out DIR>" if isinstance(content, bytes) else content.rstrip("\n"))
+
+
+def _write(contents: Mapping[str, str | bytes], out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for stage, content in contents.items():
+        path = out / FILES.get(stage, f"{stage}.txt")
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
