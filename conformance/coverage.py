@@ -43,7 +43,7 @@ def clause_coverage(
 ) -> list[ClauseCoverage]:
     """Every clause with its possible witnesses; `targets` maps target names to the instance kinds they can run."""
     kinds = targets if targets is not None else {t.name: t.kinds for t in TARGETS.values()}
-    found = []
+    found: list[ClauseCoverage] = []
     for feature in features:
         table = {c.id: ClauseCoverage(feature, c) for c in feature.clauses}
         for instance in instances(feature):

@@ -60,10 +60,10 @@ def run_once(session: Session, instance: Instance, params: Mapping[str, Any], se
     names = call.names()
     refs = tolerance.references(case.oracle, case.numerics, outputs, initial, names)
     started = time.perf_counter()
-    answer = session.adapter.run(compiled, call.grid, call_arguments(call, arrays, case.arguments))
+    ran = session.adapter.run(compiled, call.grid, call_arguments(call, arrays, case.arguments))
     fields["ms"]["run"] = (time.perf_counter() - started) * 1e3
-    if isinstance(answer, (Rejected, Unsupported)):
-        return _refused(session, answer, fields)
+    if isinstance(ran, (Rejected, Unsupported)):
+        return _refused(session, ran, fields)
     complaint = _complaint(arrays)
     if complaint:
         return "fail", complaint, fields
@@ -180,15 +180,15 @@ def run_negative(session: Session, instance: Instance) -> Outcome:
     """The implementation must refuse: in the phase, with the id, at the place, leaving outputs as they were."""
     case = instance.check
     if case.transform is not None:
-        answer = session.adapter.transform(case.transform.before, case.transform.passes)
-        return judge_rejection(answer, case.expect, case.transform.before)
+        transformed = session.adapter.transform(case.transform.before, case.transform.passes)
+        return judge_rejection(transformed, case.expect, case.transform.before)
     call = bound(case.program, instance.params, shapes=case.expect.phase in ("launch", "run"))
     answer = session.compile(call.request())
     if not isinstance(answer, Valid) or case.expect.phase not in ("launch", "run"):
         return judge_rejection(answer, case.expect, call.source)
     arrays = make_arrays(call, instance.inputs, instance.id)
-    answer = session.adapter.run(answer, call.grid, call_arguments(call, arrays, case.arguments))
-    outcome = judge_rejection(answer, case.expect, call.source)
+    ran = session.adapter.run(answer, call.grid, call_arguments(call, arrays, case.arguments))
+    outcome = judge_rejection(ran, case.expect, call.source)
     if outcome[0] == "pass":
         complaint = next((c for a in arrays.values() if (c := a.complaint())), None)
         if complaint:

@@ -76,7 +76,7 @@ def _floor_div(a: Any, b: Any) -> Any:
     return a // b
 
 
-BINARY = {
+BINARY: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -91,8 +91,13 @@ BINARY = {
     ast.BitXor: operator.xor,
     ast.MatMult: operator.matmul,
 }
-UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
-COMPARE = {
+UNARY: dict[type, Callable[..., Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
+COMPARE: dict[type, Callable[..., Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -230,7 +235,7 @@ def _eval(node: ast.AST, env: Mapping[str, Any]) -> Any:
         case ast.Subscript(value=v, slice=s):
             return go(v)[go(s)]
         case ast.Call(func=f, args=args, keywords=kws):
-            values, keyed = [go(a) for a in args], {k.arg: go(k.value) for k in kws}
+            values, keyed = [go(a) for a in args], {k.arg or "": go(k.value) for k in kws}
             assert isinstance(f, ast.Name)
             return FUNCTIONS[f.id](*values, **keyed)
     raise _error(f"{type(node).__name__} is not allowed in an expression", node)

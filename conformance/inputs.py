@@ -120,8 +120,8 @@ def special_values(kind: DType) -> dict[str, Any]:
     if not kind.is_float:
         if kind.name == "bool":
             return {"min": 0, "max": 1}
-        info = np.iinfo(kind.numpy)
-        return {"min": int(info.min), "max": int(info.max)}
+        limits = np.iinfo(kind.numpy)
+        return {"min": int(limits.min), "max": int(limits.max)}
     info = ml_dtypes.finfo(kind.numpy)
     normal, sub = float(info.smallest_normal), float(info.smallest_subnormal)
     return {

@@ -28,12 +28,15 @@ WITNESSES: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Instance:
-    """One thing to run on one target: a case with its parameters bound, or a check of a stage, or a budget."""
+    """One thing to run on one target: a case with its parameters bound, or a check of a stage, or a budget.
+
+    `check` is the `model.Case`, `model.IrCheck` or `model.Budget`, as `kind` says; the steps of a kind know which.
+    """
 
     id: str
     feature: model.Feature
     kind: str
-    check: model.Case | model.IrCheck | model.Budget
+    check: Any
     params: Mapping[str, model.Scalar]
     inputs: Mapping[str, str] = field(default_factory=dict)
 
@@ -55,7 +58,8 @@ class Instance:
         return (*self.feature.requires, *getattr(self.check, "requires", ()))
 
     @property
-    def program(self) -> model.Program | None:
+    def program(self) -> Any:
+        """The `model.Program` that is compiled; None for a rewrite of tile text."""
         return self.check.program
 
     def digest(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from conformance import expressions, model
 from conformance.dtypes import DTYPES
@@ -19,7 +20,12 @@ def check_feature(feature: model.Feature, document: Document) -> None:
     _check_clauses(feature, document)
     known = {c.id for c in feature.clauses}
     ids: dict[str, str] = {}
-    for section, checks in (("cases", feature.cases), ("ir", feature.ir), ("budgets", feature.budgets)):
+    sections: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("cases", feature.cases),
+        ("ir", feature.ir),
+        ("budgets", feature.budgets),
+    )
+    for section, checks in sections:
         for i, check in enumerate(checks):
             _check_covers(check.covers, known, document, (section, i))
             name = check.id if section == "cases" else f"{check.id}:{getattr(check, 'at', '')}"

@@ -148,8 +148,8 @@ def show(document: dict[str, Any], results: Sequence[Result], plan: Plan, consol
 def table(document: dict[str, Any], targets: Sequence[str]) -> Table:
     """One row a feature: must-clauses judged, and for each target how many passed of how many."""
     shown = Table(box=None, pad_edge=False)
-    for column, justify in (("feature", "left"), ("clauses", "right"), *((t, "right") for t in targets), ("", "left")):
-        shown.add_column(column, justify=justify, no_wrap=True)
+    for column in ("feature", "clauses", *targets, ""):
+        shown.add_column(column, justify="right" if column not in ("feature", "") else "left", no_wrap=True)
     by_feature: dict[str, dict[str, list[str]]] = {}
     for r in document["results"]:
         by_feature.setdefault(r["i"].split("/")[0], {}).setdefault(r["impl"], []).append(r["status"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from conformance.dtypes import DTYPES
@@ -97,7 +98,7 @@ def defaults(source: str, entry: str) -> frozenset[str]:
 PLACEHOLDER = re.compile(r"\{([A-Z][A-Za-z0-9_]*)\}")
 
 
-def substitute(text: str, params: dict[str, object] | None, *, triton: bool = True) -> str:
+def substitute(text: str, params: Mapping[str, object] | None, *, triton: bool = True) -> str:
     """Replace `{T}` by the parameter's value; dtypes in kernel source get Triton's spelling (`float32`).
 
     With `params` None every placeholder becomes a plain name, which is enough to read the structure of a source.

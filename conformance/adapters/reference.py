@@ -203,14 +203,13 @@ class Cuda(_Reference):
 
     def __init__(self) -> None:
         try:
-            from refcompiler.runtime import gpu_available
-
             from refcompiler import toolchain
+            from refcompiler.runtime import gpu_available
 
             versions = toolchain.versions()
         except ImportError as e:
             raise TargetUnavailable(f"target cuda: {e}") from e
-        self.versions: Mapping[str, str] = versions
+        self.versions: Mapping[str, str | None] = versions
         self.cupy: Any = None
         self.why_not = "no GPU is visible"
         if gpu_available():
@@ -281,8 +280,7 @@ class Cuda(_Reference):
         except TileSpecError as e:
             return _rejected(e)
         for a, device in devices:
-            writeable = a.storage.flags.writeable if a.storage is not None else False
-            if writeable:
+            if a.storage is not None:
                 np.copyto(a.storage, device.get())
         return Ran()
 
@@ -303,7 +301,7 @@ def _version() -> str:
         return "0+checkout"
 
 
-def _toolchain(versions: Mapping[str, str]) -> str:
+def _toolchain(versions: Mapping[str, str | None]) -> str:
     """`cuda-12.9` from NVRTC's version, as budgets name it."""
     text = str(versions.get("nvrtc") or "")
     return "cuda-" + ".".join(text.split(".")[:2]) if text else ""
@@ -313,4 +311,4 @@ def environment() -> dict[str, str]:
     """Versions of the external compilers, for `tilespec doctor`."""
     from refcompiler import toolchain
 
-    return {k: str(v) for k, v in toolchain.versions().items()}
+    return {k: v or "" for k, v in toolchain.versions().items()}
