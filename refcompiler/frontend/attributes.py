@@ -1,0 +1,80 @@
+"""Attributes of values in kernels: properties and methods of blocks, members of modules and compile-time objects."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from refcompiler.frontend.builtin import MEMBERS
+from refcompiler.frontend.context import Context, describe
+from refcompiler.frontend.language.shape import transposed
+from refcompiler.frontend.types import constexpr, to_language
+from refcompiler.ir import Value
+from refcompiler.ir.types import element_of, shape_of
+
+# What the language of the law has and this edition has not.
+NOT_YET = frozenset(
+    "advance associative_scan atomic_add atomic_and atomic_cas atomic_load atomic_max atomic_min atomic_or "
+    "atomic_poll atomic_store atomic_xchg atomic_xor bitonic_merge cat condition cumprod cumsum device_print dot "
+    "dot_scaled expect_zero flip float8e4b15 float8e4b8 float8e4nv float8e5 float8e5b16 gather histogram "
+    "inline_asm_elementwise interleave item join load_tensor_descriptor make_block_ptr make_tensor_descriptor "
+    "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril sort split squeeze "
+    "store_tensor_descriptor swizzle2d to_tensor topk unsqueeze view".split()
+)
+_PROPERTIES = ("T", "dtype", "numel", "shape", "type")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A function of the language bound to its first argument."""
+
+    function: Any
+    owner: Value
+
+
+def attribute(c: Context, owner: Any, name: str) -> Any:
+    """``owner.name``."""
+    if isinstance(owner, Value):
+        return _of_value(c, owner, name)
+    if isinstance(owner, types.ModuleType):
+        return _of_module(c, owner, name)
+    if name.startswith("_") or not hasattr(owner, name):
+        raise c.error("language.syntax#E4", f"{describe(owner)} has no attribute `{name}` that kernels can use")
+    found = getattr(owner, name)
+    return found.value if isinstance(found, constexpr) else found
+
+
+def _of_value(c: Context, owner: Value, name: str) -> Any:
+    if name == "shape":
+        return shape_of(owner.type)
+    if name == "dtype":
+        return to_language(element_of(owner.type))
+    if name == "type":
+        return to_language(owner.type)
+    if name == "numel":
+        return owner.type.numel if shape_of(owner.type) else 1
+    if name == "T":
+        return transposed(c, owner)
+    if name in MEMBERS:
+        return Method(MEMBERS[name], owner)
+    if name in NOT_YET:
+        raise c.error("language.syntax#E3", f"`.{name}` is not in this edition yet")
+    close = difflib.get_close_matches(name, [*_PROPERTIES, *sorted(MEMBERS)], 1)
+    advice = f"; did you mean `.{close[0]}`?" if close else ""
+    raise c.error("language.syntax#E4", f"a value of type {owner.type} has no attribute `{name}`{advice}")
+
+
+def _of_module(c: Context, owner: types.ModuleType, name: str) -> Any:
+    found = getattr(owner, name, None)
+    if found is None and not hasattr(owner, name):
+        short = "tl" if hasattr(owner, "program_id") else owner.__name__
+        if short == "tl" and name in NOT_YET:
+            raise c.error("language.syntax#E3", f"tl.{name} is not in this edition yet")
+        close = difflib.get_close_matches(name, getattr(owner, "__all__", dir(owner)), 1)
+        advice = f"; did you mean {short}.{close[0]}?" if close else ""
+        raise c.error("language.syntax#E3", f"{short} has no `{name}`{advice}")
+    if isinstance(found, constexpr):
+        return found.value
+    return found

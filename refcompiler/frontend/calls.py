@@ -1,0 +1,270 @@
+"""Calls: functions of the language, kernel-language functions compiled in place, Python on compile-time values."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import types
+from typing import Any
+
+import numpy as np
+
+from refcompiler.errors import TileSpecError
+from refcompiler.frontend.attributes import Method, attribute
+from refcompiler.frontend.builtin import Builtin
+from refcompiler.frontend.context import describe, is_runtime
+from refcompiler.frontend.kernel_source import KernelSource
+from refcompiler.frontend.language import math
+from refcompiler.frontend.loops import Loops
+from refcompiler.frontend.nested import NestedFunction
+from refcompiler.frontend.scope import PYTHON_FUNCTIONS, Frame
+from refcompiler.frontend.statements import Return
+from refcompiler.frontend.types import constexpr, tensor
+from refcompiler.ir import Value
+from refcompiler.source import Span
+
+_MAX_DEPTH = 40
+_RUNTIME_FORMS = {min: math.minimum, max: math.maximum, abs: math.abs}
+
+
+class Argument:
+    """An argument of a call and where it stands."""
+
+    __slots__ = ("node", "value")
+
+    def __init__(self, value: Any, node: ast.AST):
+        self.value, self.node = value, node
+
+
+class Calls(Loops):
+    """The call part of the compiler of one function; the whole compiler of one function."""
+
+    def __init__(self, context: Any, frame: Frame):
+        self.context, self.frame = context, frame
+
+    def call(self, node: ast.Call) -> Any:
+        function = self.expr(node.func)
+        positional: list[Argument] = []
+        if isinstance(function, Method):
+            positional.append(Argument(function.owner, node.func.value))
+            function = function.function
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                positional += [Argument(v, argument) for v in self.sequence(argument.value)]
+            else:
+                positional.append(Argument(self.expr(argument), argument))
+        keywords: dict[str, Argument] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise self.unsupported(keyword, "`**` in a call is not supported; write the keywords out")
+            keywords[keyword.arg] = Argument(self.expr(keyword.value), keyword.value)
+        return self.dispatch(node, function, positional, keywords)
+
+    def dispatch(self, node: ast.Call, function: Any, args: list[Argument], kwargs: dict[str, Argument]) -> Any:
+        builtin = getattr(function, "__tile_builtin__", None)
+        if builtin is not None:
+            return self.call_builtin(node, builtin, args, kwargs)
+        source = getattr(function, "__kernel_source__", None)
+        if source is not None:
+            return self.call_source(node, source, args, kwargs)
+        if isinstance(function, NestedFunction):
+            return self.call_source(node, function.source, args, kwargs, function.frame)
+        if function is constexpr:
+            return self.make_constexpr(node, args)
+        values = [a.value for a in args]
+        if function is isinstance and len(values) == 2:
+            return _is_instance(*values)
+        if function is print:
+            message = "printing from the device is not in this edition yet; tl.static_print prints while compiling"
+            raise self.unsupported(node, message)
+        if function is range:
+            return self.plain_range(node, args)
+        runtime = next((a for a in (*args, *kwargs.values()) if is_runtime(a.value)), None)
+        if function in (getattr, hasattr) and args and isinstance(args[0].value, Value):
+            return self.reflect(node, function, values)
+        if function is len and len(values) == 1 and isinstance(values[0], tuple):
+            return len(values[0])
+        if runtime is not None:
+            return self.runtime_form(node, function, args, runtime)
+        return self.call_python(node, function, values, {k: a.value for k, a in kwargs.items()})
+
+    # --- functions of the language
+    def bind(
+        self, node: ast.Call, name: str, signature: inspect.Signature, args: list, kwargs: dict
+    ) -> inspect.BoundArguments:
+        try:
+            return signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise self.error("control.calls#E3", f"{name}{signature}: {error}", node) from None
+
+    def call_builtin(self, node: ast.Call, builtin: Builtin, args: list[Argument], kwargs: dict) -> Any:
+        bound = self.bind(node, f"tl.{builtin.name}", builtin.signature, args, kwargs)
+        spans: dict[str, Span] = {}
+        for name, argument in bound.arguments.items():
+            several = argument if isinstance(argument, tuple) else (argument,)
+            if several:
+                spans[name] = self.frame.span(several[0].node)
+            values = tuple(a.value for a in several)
+            bound.arguments[name] = values if isinstance(argument, tuple) else values[0]
+        self.context.span, self.context.arguments = self.frame.span(node), spans
+        return builtin.lower(*bound.args, **bound.kwargs)
+
+    def make_constexpr(self, node: ast.Call, args: list[Argument]) -> constexpr:
+        if len(args) != 1 or is_runtime(args[0].value):
+            found = describe(args[0].value) if args else "nothing"
+            raise self.error("control.constexpr#E2", f"tl.constexpr takes one compile-time value, found {found}", node)
+        return constexpr(args[0].value)
+
+    # --- functions written in the language
+    def call_source(
+        self, node: ast.Call, source: KernelSource, args: list, kwargs: dict, enclosing: Frame | None = None
+    ) -> Any:
+        bound = self.bind(node, source.name, source.signature, args, kwargs).arguments
+        span = self.frame.span(node)
+        frame = Frame(source, span, self.frame.pinned or (span if source.library else None), enclosing)
+        for parameter in source.parameters:
+            name = parameter.name
+            if name in bound and parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                value: Any = tuple(a.value for a in bound[name])
+            elif name in bound:
+                value = bound[name].value
+                if parameter.constexpr and is_runtime(value):
+                    message = f"parameter {name} of {source.name} is constexpr, found {describe(value)}"
+                    raise self.error("control.constexpr#E2", message, bound[name].node)
+            elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                value = ()
+            else:
+                value = parameter.default
+            frame.bind(name, value, parameter.node)
+        return self.run(frame, node)
+
+    def run(self, frame: Frame, node: ast.AST) -> Any:
+        """Compile a function's body in place; its value."""
+        c = self.context
+        if c.depth >= _MAX_DEPTH:
+            message = (
+                f"calls nest deeper than {_MAX_DEPTH}: recursion must end by its constexpr arguments "
+                f"(in {frame.source.name})"
+            )
+            raise self.error("control.calls#E1", message, node)
+        c.depth += 1
+        c.sources[f"{frame.source.file}:{frame.source.first_line}:{frame.source.name}"] = frame.source.text
+        try:
+            Calls(c, frame).statements(frame.source.tree.body)
+        except Return as result:
+            return result.value
+        finally:
+            c.depth -= 1
+        return None
+
+    def inline(self, function: Any, values: list[Any], at: str) -> Any:
+        """Call a function given as an argument (a combine function) on values."""
+        c = self.context
+        source = function.source if isinstance(function, NestedFunction) else None
+        source = source or getattr(function, "__kernel_source__", None)
+        if source is None:
+            raise c.error("control.calls#E2", f"{at} must be a @jit function, found {describe(function)}", at)
+        span = c.arguments.get(at, c.span)
+        saved = c.span, c.arguments
+        frame = Frame(source, span, self.frame.pinned or (span if source.library else None))
+        if isinstance(function, NestedFunction):
+            frame.enclosing = function.frame
+        try:
+            bound = source.signature.bind(*values).arguments
+        except TypeError as error:
+            raise c.error(
+                "control.calls#E3", f"{source.name}{source.signature} gets {len(values)} scalars: {error}", at
+            ) from None
+        for parameter in source.parameters:
+            frame.bind(parameter.name, bound.get(parameter.name, parameter.default), parameter.node)
+        result = self.run(frame, source.tree)
+        c.span, c.arguments = saved
+        return result
+
+    # --- Python
+    def plain_range(self, node: ast.Call, args: list[Argument]) -> range:
+        runtime = next((a for a in args if is_runtime(a.value)), None)
+        if runtime is not None:
+            message = "range of run-time values stands in the header of a for loop only"
+            raise self.error("control.for_range#E7", message, runtime.node)
+        return self.compute(node, range, *(a.value for a in args))
+
+    def reflect(self, node: ast.Call, function: Any, values: list[Any]) -> Any:
+        owner, name = values[0], values[1] if len(values) > 1 else None
+        if not isinstance(name, str):
+            raise self.error("control.calls#E3", f"{function.__name__} takes a value and a name", node)
+        try:
+            found = attribute(self.at(node, value=node.args[0]), owner, name)
+        except TileSpecError:
+            if function is hasattr:
+                return False
+            if len(values) > 2:
+                return values[2]
+            raise
+        return True if function is hasattr else found
+
+    def runtime_form(self, node: ast.Call, function: Any, args: list[Argument], runtime: Argument) -> Any:
+        """Python's min, max and abs on run-time values; everything else explains what to write."""
+        form = _RUNTIME_FORMS.get(function) if isinstance(function, types.BuiltinFunctionType) else None
+        if form is math.abs and len(args) == 1:
+            return self.call_builtin(node, form.__tile_builtin__, args, {})
+        if form is not None and len(args) > 1:
+            result = args[0]
+            for other in args[1:]:
+                result = Argument(self.call_builtin(node, form.__tile_builtin__, [result, other], {}), node)
+            return result.value
+        advice = {
+            len: "; use x.shape[0]",
+            int: "; use x.to(tl.int32)",
+            float: "; use x.to(tl.float32)",
+            bool: "; use x != 0",
+            sum: "; use tl.sum",
+        }.get(function if function in (len, int, float, bool, sum) else None, "")
+        if getattr(function, "__name__", "") == "cdiv":
+            advice = "; use tl.cdiv"
+        name = getattr(function, "__name__", describe(function))
+        message = (
+            f"`{name}` is a Python function and works on compile-time values only, found {describe(runtime.value)}"
+        )
+        raise self.error("control.calls#E2", message + advice, runtime.node)
+
+    def call_python(self, node: ast.Call, function: Any, values: list[Any], keywords: dict[str, Any]) -> Any:
+        """Call Python on compile-time values, where that is harmless."""
+        if not callable(function):
+            raise self.error("control.calls#E2", f"{describe(function)} is not a function", node.func)
+        if not callable_at_compile_time(function):
+            name = getattr(function, "__name__", repr(function))
+            message = (
+                f"`{name}` is a plain Python function; decorate it with @jit to compile it into the kernel, or with "
+                "@constexpr_function to call it while compiling"
+            )
+            raise self.error("control.calls#E2", message, node.func)
+        result = self.compute(node, lambda: function(*values, **keywords))
+        if isinstance(result, np.generic):
+            return result.item()
+        return result.value if isinstance(result, constexpr) else result
+
+    def __call__(self) -> None:
+        self.statements(self.frame.source.tree.body)
+
+
+def callable_at_compile_time(function: Any) -> bool:
+    """Python functions without effects: some builtins, math and NumPy, our own, and those marked by the user."""
+    if getattr(function, "__constexpr_function__", False):
+        return True
+    if function in [getattr(builtins, name) for name in PYTHON_FUNCTIONS]:
+        return True
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, str | int | float | tuple | list):
+        return True  # C.bit_length()
+    module = (getattr(function, "__module__", None) or type(function).__module__).split(".")[0]
+    return module in ("math", "operator", "numpy", "refcompiler", "_operator")
+
+
+def _is_instance(value: Any, classes: Any) -> bool:
+    """isinstance, where run-time values are tl.tensor and compile-time ones also tl.constexpr."""
+    several = classes if isinstance(classes, tuple) else (classes,)
+    if is_runtime(value) and isinstance(value, Value):
+        return tensor in several
+    return constexpr in several or isinstance(value, tuple(c for c in several if isinstance(c, type)))

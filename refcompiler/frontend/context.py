@@ -1,0 +1,104 @@
+"""Emission of tile ops while a kernel is being compiled: the insertion point, spans of arguments, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from refcompiler.errors import CompileError
+from refcompiler.ir import OPS, Block, Constant, Func, Op, Value
+from refcompiler.ir.types import BlockType, Type
+from refcompiler.ir.verifier import MAX_NUMEL
+from refcompiler.source import Span
+
+
+class Context:
+    """What functions of the language append ops to. ``span`` is the current call, ``arguments`` its arguments' spans.
+
+    ``inline`` compiles a call of a kernel-language function in place; the compiler sets it.
+    """
+
+    def __init__(self, func: Func):
+        self.func = func
+        self.block = func.body
+        self.span: Span | None = func.span
+        self.arguments: dict[str, Span] = {}
+        self.inline: Callable[..., Any]
+        self.depth = 0
+        self.sources: dict[str, str] = {}
+        self.captured: dict[tuple[int, str], tuple[Callable[[], Any], Any]] = {}
+
+    def op(
+        self,
+        name: str,
+        *operands: Value | None,
+        types: Sequence[Type] | None = None,
+        body: Block | None = None,
+        at: dict[str, str] | None = None,
+        **attrs: Any,
+    ) -> Op:
+        """Append an op; ``at`` maps its fields to the names of the arguments they come from, where these differ."""
+        op = OPS[name](*operands, span=self.span, types=list(types) if types else None, body=body, **attrs)
+        op.spans = self.arguments
+        if at:
+            op.spans = self.arguments | {f: self.arguments[a] for f, a in at.items() if a in self.arguments}
+        for result in op.results:
+            if isinstance(result.type, BlockType) and result.type.numel > MAX_NUMEL:
+                raise self.error(
+                    "shape.broadcast#E4",
+                    f"a block of {result.type.numel} elements, {result.type}, exceeds the maximum of {MAX_NUMEL}; "
+                    "use a smaller block",
+                )
+        self.block.append(op)
+        return op
+
+    def emit(self, name: str, *operands: Value | None, **rest: Any) -> Value:
+        """Like ``op``, giving the single result."""
+        return self.op(name, *operands, **rest).result
+
+    def error(
+        self, id: str, message: str, at: str | None = None, notes: Sequence[str] = (), phase: str = "type"
+    ) -> CompileError:
+        """An error at the argument ``at``, or at the whole call."""
+        span = self.arguments.get(at, self.span) if at else self.span
+        return CompileError(id, message, span, notes=notes, phase=phase)
+
+
+_CURRENT: ContextVar[Context | None] = ContextVar("refcompiler_context", default=None)
+
+
+def here() -> Context:
+    """The context of the kernel that this thread is compiling. Raises RuntimeError outside of one."""
+    context = _CURRENT.get()
+    if context is None:
+        raise RuntimeError("functions of the kernel language work inside @jit kernels only; nothing was computed")
+    return context
+
+
+def enter(context: Context) -> Any:
+    """Make ``context`` current; returns the token that ``leave`` takes."""
+    return _CURRENT.set(context)
+
+
+def leave(token: Any) -> None:
+    """Restore what was current before ``enter``."""
+    _CURRENT.reset(token)
+
+
+def is_runtime(value: Any) -> bool:
+    """Whether a frontend value exists when the kernel runs: an SSA value, or a tuple with one in it."""
+    if isinstance(value, tuple | list):
+        return any(is_runtime(v) for v in value)
+    return isinstance(value, Value)
+
+
+def describe(value: Any) -> str:
+    """A frontend value as messages name it: the type of run-time values, the text of compile-time ones."""
+    if isinstance(value, Constant):
+        return f"a run-time {value.type}"
+    if isinstance(value, Value):
+        return f"a run-time {value.type}"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"constexpr {value!r}"

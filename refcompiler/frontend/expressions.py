@@ -1,0 +1,278 @@
+"""Python expressions to values: compile-time ones are computed, run-time ones become tile ops in evaluation order."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from refcompiler.errors import CompileError, TileSpecError
+from refcompiler.frontend import semantics
+from refcompiler.frontend.attributes import attribute
+from refcompiler.frontend.context import Context, describe, is_runtime
+from refcompiler.frontend.language.shape import indexed
+from refcompiler.frontend.scope import Frame, resolve
+from refcompiler.frontend.types import constexpr
+from refcompiler.ir import Value
+
+_PYTHON = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+    "Div": operator.truediv,
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "Pow": operator.pow,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+    "MatMult": operator.matmul,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "In": lambda x, y: x in y,
+    "NotIn": lambda x, y: x not in y,
+    "USub": operator.neg,
+    "UAdd": operator.pos,
+    "Invert": operator.invert,
+    "Not": operator.not_,
+}
+_ADVICE = {
+    "Lambda": "a lambda is not supported; write a function with def",
+    "Await": "await is not supported",
+    "Yield": "yield is not supported",
+    "YieldFrom": "yield is not supported",
+    "Dict": "a dict is not supported; use separate names or a tuple",
+    "Set": "a set is not supported; use a tuple",
+    "DictComp": "a dict comprehension is not supported; use a tuple",
+    "SetComp": "a set comprehension is not supported; use a tuple",
+    "GeneratorExp": "a generator is not supported; write a list comprehension",
+}
+
+
+class Expressions:
+    """The expression half of the compiler of one function."""
+
+    context: Context
+    frame: Frame
+    call: Callable[[ast.Call], Any]
+
+    def expr(self, node: ast.expr) -> Any:
+        """The value of an expression: an IR value, a compile-time object, or a tuple of both."""
+        value = self.raw(node)
+        return value.value if type(value) is constexpr else value
+
+    def raw(self, node: ast.expr) -> Any:
+        """Like ``expr``; the result of `tl.constexpr(...)` stays marked."""
+        name = type(node).__name__
+        visit = getattr(self, "visit_" + name, None)
+        if visit is None:
+            raise self.unsupported(node, _ADVICE.get(name, f"the expression {name} is not supported"))
+        return visit(node)
+
+    def unsupported(self, node: ast.AST, message: str) -> CompileError:
+        return CompileError("language.syntax#E1", message, self.frame.span(node), phase="parse")
+
+    def error(self, id: str, message: str, node: ast.AST, phase: str = "type") -> CompileError:
+        return CompileError(id, message, self.frame.span(node), phase=phase)
+
+    def at(self, node: ast.AST, **arguments: ast.AST) -> Context:
+        """The context, set to emit for ``node``."""
+        self.context.span = self.frame.span(node)
+        self.context.arguments = {name: self.frame.span(argument) for name, argument in arguments.items()}
+        return self.context
+
+    def compute(self, node: ast.AST, function: Callable, *values: Any) -> Any:
+        """Apply Python's meaning to compile-time values."""
+        try:
+            return function(*values)
+        except TileSpecError:
+            raise
+        except Exception as error:
+            message = f"cannot be computed at compile time: {type(error).__name__}: {error}"
+            raise self.error("control.constexpr#E4", message, node) from None
+
+    # --- leaves
+    def visit_Constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, complex | bytes):
+            raise self.unsupported(node, f"{type(node.value).__name__} literals are not supported")
+        return node.value
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return resolve(self.context, self.frame, node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        owner = self.expr(node.value)
+        self.at(node, value=node.value)
+        return attribute(self.context, owner, node.attr)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        return self.call(node)
+
+    def visit_Tuple(self, node: ast.Tuple | ast.List) -> tuple:
+        out: list[Any] = []
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                out += self.sequence(element.value)
+            else:
+                out.append(self.expr(element))
+        return tuple(out)
+
+    def visit_List(self, node: ast.List) -> tuple:
+        return self.visit_Tuple(node)
+
+    def sequence(self, node: ast.expr) -> tuple:
+        """A compile-time sequence to unpack."""
+        value = self.expr(node)
+        if isinstance(value, tuple | list | range):
+            return tuple(value)
+        raise self.error("language.syntax#E1", f"only a tuple can be unpacked, found {describe(value)}", node)
+
+    # --- operators
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        return self.binary(
+            node, type(node.op).__name__, self.expr(node.left), self.expr(node.right), node.left, node.right
+        )
+
+    def binary(self, node: ast.AST, name: str, x: Any, y: Any, left: ast.AST, right: ast.AST) -> Any:
+        """An arithmetic operator; ``left`` and ``right`` are where errors about one operand point."""
+        if not (isinstance(x, Value) or isinstance(y, Value)):
+            return self.compute(node, _PYTHON[name], x, y)
+        lower = semantics.BINARY.get(name)
+        if lower is None:
+            advice = {
+                "Pow": "`**` is for compile-time values only; write x * x, or tl.exp2(y * tl.log2(x))",
+                "MatMult": "`@` is not supported; tl.dot is not in this edition yet",
+            }[name]
+            raise self.unsupported(node, advice)
+        return lower(self.at(node, x=left, y=right), x, y)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        x, name = self.expr(node.operand), type(node.op).__name__
+        if not isinstance(x, Value):
+            return self.compute(node, _PYTHON[name], x)
+        c = self.at(node, x=node.operand)
+        if name == "UAdd":
+            return x
+        return {"USub": semantics.negate, "Invert": semantics.invert, "Not": semantics.logical_not}[name](c, x)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """Compile-time operands decide or drop out as in Python; run-time ones are all evaluated and must be bool."""
+        is_and = isinstance(node.op, ast.And)
+        word = "and" if is_and else "or"
+        result: Any = None
+        last: Any = None
+        for operand in node.values:
+            value = self.expr(operand)
+            if not isinstance(value, Value):
+                last = value
+                if bool(value) != is_and:
+                    return value
+                continue
+            c = self.at(node, x=node.values[0], y=operand)
+            semantics.require_bool(c, value, word, "y")
+            result = value if result is None else semantics.bitwise(c, word, result, value)
+        return last if result is None else result
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """A chain is the `and` of its links; each operand is evaluated once."""
+        left, left_node = self.expr(node.left), node.left
+        result: Any = True
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            right = self.expr(right_node)
+            link = self.comparison(node, type(op).__name__, left, right, left_node, right_node)
+            if isinstance(link, Value):
+                c = self.at(node, x=left_node, y=right_node)
+                result = semantics.bitwise(c, "and", result, link) if isinstance(result, Value) else link
+            elif not link:
+                return link
+            left, left_node = right, right_node
+        return result
+
+    def comparison(self, node: ast.AST, name: str, x: Any, y: Any, left: ast.AST, right: ast.AST) -> Any:
+        if name in ("Is", "IsNot"):
+            return (x is y or (x == y and not is_runtime((x, y)) and type(x) is type(y))) == (name == "Is")
+        runtime = isinstance(x, Value) or isinstance(y, Value)
+        if runtime and (x is None or y is None) and name in ("Eq", "NotEq"):
+            return name == "NotEq"
+        if not runtime:
+            return self.compute(node, _PYTHON[name], x, y)
+        lower = semantics.COMPARE.get(name)
+        if lower is None:
+            raise self.unsupported(node, "`in` is for compile-time values only; combine comparisons with |")
+        return semantics.compare(self.at(node, x=left, y=right), lower, x, y)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        condition = self.decide(node.test, "a conditional expression")
+        return self.raw(node.body if condition else node.orelse)
+
+    def decide(self, node: ast.expr, what: str) -> bool:
+        """The compile-time truth of a condition."""
+        condition = self.expr(node)
+        if isinstance(condition, Value):
+            message = (
+                f"{what} on a run-time value is not in this edition yet (found {describe(condition)}); "
+                "use tl.where, or make it constexpr"
+            )
+            raise self.error("control.branch#E1", message, node)
+        if condition is not None and not isinstance(condition, bool | int):
+            message = f"a condition is bool, int or None, found {describe(condition)}"
+            raise self.error("control.constexpr#E1", message, node)
+        return bool(condition)
+
+    # --- subscripts, strings, comprehensions
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        owner = self.expr(node.value)
+        if isinstance(owner, Value):
+            items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            indices = tuple(self.index(item) for item in items)
+            return indexed(self.at(node), owner, indices)
+        index = self.index(node.slice)
+        if isinstance(index, Value):
+            message = f"an index into a tuple must be constexpr, found {describe(index)}"
+            raise self.error("control.constexpr#E2", message, node.slice)
+        return self.compute(node, operator.getitem, owner, index)
+
+    def index(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Slice):
+            return slice(*(None if part is None else self.expr(part) for part in (node.lower, node.upper, node.step)))
+        return self.expr(node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> str:
+        return "".join(self.expr(part) for part in node.values)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> str:
+        value = self.expr(node.value)
+        if is_runtime(value):
+            message = f"an f-string formats compile-time values only, found {describe(value)}"
+            raise self.error("control.constexpr#E2", message, node.value)
+        converted = {-1: lambda v: v, 115: str, 114: repr, 97: ascii}[node.conversion](value)
+        spec = self.expr(node.format_spec) if node.format_spec else ""
+        return self.compute(node, format, converted, spec)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        self.assign(node.target, self.raw(node.value), node)
+        return self.visit_Name(node.target)
+
+    def visit_ListComp(self, node: ast.ListComp) -> tuple:
+        """One generator over a compile-time sequence, unrolled."""
+        if len(node.generators) != 1:
+            raise self.unsupported(node, "nested comprehensions are not supported")
+        generator = node.generators[0]
+        hidden = dict(self.frame.names)
+        out = []
+        for item in self.sequence(generator.iter):
+            self.bind_static(generator.target, item)
+            if all(self.decide(test, "a filter") for test in generator.ifs):
+                out.append(self.expr(node.elt))
+        self.frame.names = hidden
+        return tuple(out)
+
+    assign: Callable[[ast.expr, Any, ast.AST], None]
+    bind_static: Callable[[ast.expr, Any], None]

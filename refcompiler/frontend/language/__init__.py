@@ -1,0 +1,1 @@
+"""The functions of the kernel language, by family; `refcompiler.language` shows them as one namespace."""

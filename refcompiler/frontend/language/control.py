@@ -1,0 +1,135 @@
+"""Loops, checks and hints."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from refcompiler.frontend import semantics
+from refcompiler.frontend.builtin import builtin
+from refcompiler.frontend.context import Context, describe, here, is_runtime
+from refcompiler.frontend.language.arguments import static, static_text
+from refcompiler.frontend.types import to_language
+from refcompiler.ir import Constant, Value
+from refcompiler.ir.types import BOOL, element_of, shape_of
+
+
+def _header_only(name: str) -> Any:
+    raise here().error("control.for_range#E7", f"tl.{name} stands in the header of a for loop only")
+
+
+@builtin
+def range(
+    arg1,
+    arg2=None,
+    step=None,
+    num_stages=None,
+    loop_unroll_factor=None,
+    disallow_acc_multi_buffer=False,
+    flatten=False,
+    warp_specialize=False,
+    disable_licm=False,
+):
+    """A loop at run time, like Python's range; the named options are hints that change no value.
+
+    Spec: control.for_range
+    """
+    return _header_only("range")
+
+
+@builtin
+def static_range(arg1, arg2=None, step=None):
+    """A loop unrolled while compiling, like Python's range; bounds and index are constexpr.
+
+    Spec: control.static_range
+    """
+    return _header_only("static_range")
+
+
+@builtin
+def static_assert(cond, msg=""):
+    """Stop compiling with `msg` where the constexpr `cond` is false. Spec: control.assert"""
+    c = here()
+    if is_runtime(cond):
+        raise c.error(
+            "control.constexpr#E2", f"static_assert needs a constexpr condition, found {describe(cond)}", "cond"
+        )
+    if not cond:
+        text = static_text(c, msg, "msg", "control.assert#E2")
+        raise c.error("control.assert#E2", f"static assertion failed{': ' + text if text else ''}", "cond")
+
+
+@builtin
+def static_print(*values, sep=" ", end="\n", file=None, flush=False):
+    """Print while compiling; run-time values print as their types. Spec: control.static_print"""
+    shown = [str(to_language(v.type)) if isinstance(v, Value) else str(v) for v in values]
+    (file or sys.stdout).write(sep.join(shown) + end)
+
+
+@builtin
+def device_assert(cond, msg="", mask=None):
+    """Stop the kernel with `msg` where `cond` is false and `mask` is true; GPUs check in debug builds.
+
+    Spec: control.assert
+    """
+    c = here()
+    condition = as_condition(c, cond, "cond")
+    if mask is not None:
+        unmasked = c.emit("not", as_condition(c, mask, "mask"))
+        condition = semantics.bitwise(c, "or", condition, unmasked)
+    c.op("assert", condition, message=static_text(c, msg, "msg", "control.assert#E1"))
+
+
+def as_condition(c: Context, value: Any, at: str | None = None) -> Value:
+    """A bool value for an assertion."""
+    if isinstance(value, bool):
+        return Constant(value, BOOL)
+    if not isinstance(value, Value) or element_of(value.type) is not BOOL:
+        raise c.error("control.assert#E1", f"the condition of an assertion must be bool, found {describe(value)}", at)
+    return value
+
+
+@builtin
+def assume(cond):
+    """A promise that `cond` is true; it changes no value. Spec: control.hints"""
+    as_condition(here(), cond, "cond")
+
+
+def _hint(input: Any, values: Any) -> Any:
+    c = here()
+    given = static(c, values, "values")
+    given = tuple(given) if isinstance(given, tuple | list) else (given,)
+    if not isinstance(input, Value):
+        raise c.error("control.hints#E1", f"a hint is about a run-time value, found {describe(input)}", "input")
+    rank = max(1, len(shape_of(input.type)))
+    if len(given) != rank or not all(isinstance(v, int) and v > 0 for v in given):
+        raise c.error(
+            "control.hints#E1", f"values holds one positive constexpr integer per axis, found {given}", "values"
+        )
+    return input
+
+
+@builtin
+def multiple_of(input, values):
+    """A promise that the first element of each aligned run of `input` is a multiple of `values`; gives `input`."""
+    return _hint(input, values)
+
+
+@builtin
+def max_contiguous(input, values):
+    """A promise that runs of `values` elements of `input` count up by one; gives `input`."""
+    return _hint(input, values)
+
+
+@builtin
+def max_constancy(input, values):
+    """A promise that runs of `values` elements of `input` are equal; gives `input`."""
+    return _hint(input, values)
+
+
+@builtin
+def debug_barrier():
+    """Not in this edition: programs of this language have no threads to wait for."""
+    raise here().error(
+        "language.syntax#E3", "tl.debug_barrier is not in this edition; the compiler places all barriers itself"
+    )

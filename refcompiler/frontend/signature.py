@@ -1,0 +1,57 @@
+"""Signature strings: `"x:*f32:16, n:i32"`, as the command line, `compile` and annotations write parameter types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from refcompiler.errors import LaunchError
+from refcompiler.frontend.types import dtype, pointer_type
+from refcompiler.ir.types import DTYPES, DType, PointerType
+
+_ALIASES = {"i1": "bool", "u1": "bool", "int1": "bool", "B": "bool"}
+_ALIASES |= {d.triton_name: d.name for d in DTYPES.values()}
+_ALIASES |= {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+
+
+def parse_type(text: str) -> DType | PointerType:
+    """`f32`, `fp32`, `*f32`, `*kf32` (constant) as IR types. Raises LaunchError for an unknown name."""
+    name = text.strip()
+    if name.startswith("*"):
+        const = name.startswith("*k")
+        return PointerType(_scalar(name[2 if const else 1 :], text), const)
+    return _scalar(name, text)
+
+
+def _scalar(name: str, text: str) -> DType:
+    found = DTYPES.get(_ALIASES.get(name, name))
+    if found is None:
+        raise LaunchError(
+            "program.arguments#E2", f"unknown type {text!r}; known are {', '.join(DTYPES)} and pointers *f32"
+        )
+    return found
+
+
+def parse_signature(signature: str | Mapping[str, Any]) -> tuple[dict[str, DType | PointerType], dict[str, int]]:
+    """Types by parameter name, and hints: `x:*f32:16` says that x is divisible by 16 bytes, `n:i32:1` that n is 1."""
+    if isinstance(signature, str):
+        items = [part.strip().partition(":") for part in signature.split(",") if part.strip()]
+        entries = [(name.strip(), rest) for name, _, rest in items]
+    else:
+        entries = list(signature.items())
+    types: dict[str, DType | PointerType] = {}
+    hints: dict[str, int] = {}
+    for name, entry in entries:
+        if isinstance(entry, dtype | pointer_type):
+            types[name] = entry.ir
+            continue
+        if isinstance(entry, DType | PointerType):
+            types[name] = entry
+            continue
+        text, _, hint = str(entry).partition(":")
+        types[name] = parse_type(text)
+        if hint:
+            if not hint.strip().isdigit() or int(hint) < 1:
+                raise LaunchError("program.arguments#E2", f"the hint of {name} is a positive divisor, got {hint!r}")
+            hints[name] = int(hint)
+    return types, hints

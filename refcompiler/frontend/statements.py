@@ -1,0 +1,207 @@
+"""Statements: assignment in all its forms, compile-time branches, assertions, nested functions, return."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from refcompiler.frontend.context import describe, is_runtime
+from refcompiler.frontend.expressions import Expressions
+from refcompiler.frontend.kernel_source import annotations_of
+from refcompiler.frontend.language.control import as_condition
+from refcompiler.frontend.nested import NestedFunction
+from refcompiler.frontend.semantics import to_value
+from refcompiler.frontend.types import constexpr
+from refcompiler.ir import Value
+
+_ADVICE = {
+    "While": "`while` is not in this edition yet; use `for` over tl.range, or unroll with tl.static_range",
+    "With": "`with` is not supported",
+    "Try": "`try` is not supported; kernels have no exceptions",
+    "Raise": "`raise` is not supported; use tl.static_assert or assert",
+    "ClassDef": "a class cannot be defined in a kernel",
+    "Import": "`import` is not supported in a kernel; import at the top of the file",
+    "ImportFrom": "`import` is not supported in a kernel; import at the top of the file",
+    "Global": "`global` is not supported; kernels cannot change names outside of them",
+    "Nonlocal": "`nonlocal` is not supported; kernels cannot change names outside of them",
+    "Delete": "`del` is not supported",
+    "Match": "`match` is not supported; use if/elif on constexpr values",
+    "AsyncFor": "`async` is not supported",
+    "AsyncWith": "`async` is not supported",
+    "AsyncFunctionDef": "`async` is not supported",
+}
+
+
+class Return(Exception):
+    """Carries the value of a return statement to the call being compiled."""
+
+    def __init__(self, value: Any):
+        self.value = value
+        super().__init__()
+
+
+class Break(Exception):
+    """Leaves an unrolled loop."""
+
+
+class Continue(Exception):
+    """Goes to the next round of an unrolled loop."""
+
+
+class Statements(Expressions):
+    """The statement half of the compiler of one function."""
+
+    def statements(self, body: list[ast.stmt]) -> None:
+        for node in body:
+            name = type(node).__name__
+            visit = getattr(self, "visit_" + name, None)
+            if visit is None:
+                raise self.unsupported(node, _ADVICE.get(name, f"the statement {name} is not supported"))
+            visit(node)
+
+    def visit_Pass(self, node: ast.Pass) -> None:
+        pass
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self.expr(node.value)
+
+    # --- assignment
+    def visit_Assign(self, node: ast.Assign) -> None:
+        value = self.raw(node.value)
+        for target in node.targets:
+            self.assign(target, value, node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if not isinstance(node.target, ast.Name):
+            raise self.unsupported(node, "only a name can be annotated")
+        if not self.is_constexpr(node.annotation):
+            if node.value is not None:
+                self.assign(node.target, self.raw(node.value), node)
+            return
+        name = node.target.id
+        if node.value is None:
+            self.frame.constexprs[name] = None  # the next assignment gives a constexpr
+            return
+        value = self.expr(node.value)
+        if is_runtime(value):
+            message = f"`{name}` is annotated constexpr and gets {describe(value)}; remove the annotation"
+            raise self.error("control.constexpr#E2", message, node.value)
+        if self.frame.constexprs.get(name, node) not in (node, None) or (
+            name in self.frame.names and name not in self.frame.constexprs
+        ):
+            message = f"`{name}` is already defined; a constexpr cannot be reassigned"
+            raise self.error("control.constexpr#E3", message, node)
+        self.frame.constexprs[name] = node
+        self.frame.bind(name, value, node)
+
+    def is_constexpr(self, annotation: ast.expr) -> bool:
+        return any(a is constexpr for a in annotations_of(self.frame.source, annotation))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if not isinstance(node.target, ast.Name):
+            raise self.unsupported(node.target, "only names can be assigned to; blocks do not change in place")
+        name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        x, y = self.expr(name), self.expr(node.value)
+        value = self.binary(node, type(node.op).__name__, x, y, node.target, node.value)
+        self.assign(node.target, value, node)
+
+    def assign(self, target: ast.expr, value: Any, node: ast.AST) -> None:
+        """Bind the target; literals become run-time scalars unless marked or annotated constexpr."""
+        if isinstance(target, ast.Name):
+            self.assign_name(target, value, node)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self.unpack(target, value, node)
+        elif isinstance(target, ast.Subscript):
+            raise self.unsupported(target, "blocks and tuples do not change in place; use tl.where or tl.store")
+        else:
+            raise self.unsupported(target, "only names can be assigned to")
+
+    def assign_name(self, target: ast.Name, value: Any, node: ast.AST) -> None:
+        name = target.id
+        if name in self.frame.frozen:
+            message = f"`{name}` counts the loop and cannot be assigned in its body; use another name"
+            raise self.error("control.for_range#E4", message, target)
+        if self.frame.constexprs.get(name, node) is None:
+            self.frame.constexprs[name] = node  # announced by `name: tl.constexpr`
+            if is_runtime(value):
+                message = f"`{name}` is annotated constexpr and gets {describe(value)}; remove the annotation"
+                raise self.error("control.constexpr#E2", message, target)
+            self.frame.bind(name, value.value if type(value) is constexpr else value, node)
+            return
+        self.frame.constexprs.pop(name, None)
+        self.frame.bind(name, self.stored(value, node), node)
+
+    def stored(self, value: Any, node: ast.AST) -> Any:
+        """What a plain assignment binds: numbers become run-time scalars, everything else stays."""
+        if type(value) is constexpr:
+            return value.value
+        if isinstance(value, tuple):
+            return tuple(self.stored(v, node) for v in value)
+        if isinstance(value, bool | int | float):
+            return to_value(self.at(node, x=getattr(node, "value", node)), value, "x")
+        return value
+
+    def unpack(self, target: ast.Tuple | ast.List, value: Any, node: ast.AST) -> None:
+        if isinstance(value, list | range):
+            value = tuple(value)
+        if not isinstance(value, tuple):
+            message = f"cannot unpack {describe(value)} into {len(target.elts)} names"
+            raise self.error("language.syntax#E1", message, target)
+        starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
+        if starred:
+            raise self.unsupported(target.elts[starred[0]], "starred assignment targets are not supported")
+        if len(value) != len(target.elts):
+            few = "not enough" if len(value) < len(target.elts) else "too many"
+            message = f"{few} values to unpack (expected {len(target.elts)}, got {len(value)})"
+            raise self.error("language.syntax#E1", message, target)
+        for element, item in zip(target.elts, value, strict=True):
+            self.assign(element, item, node)
+
+    def bind_static(self, target: ast.expr, value: Any) -> None:
+        """Bind a compile-time loop's target; numbers stay constexpr."""
+        if isinstance(target, ast.Name):
+            self.frame.bind(target.id, value, target)
+        elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, tuple) and len(value) == len(target.elts):
+            for element, item in zip(target.elts, value, strict=True):
+                self.bind_static(element, item)
+        else:
+            raise self.unsupported(target, f"cannot unpack {describe(value)} here")
+
+    # --- control
+    def visit_If(self, node: ast.If) -> None:
+        """Only the branch taken is compiled."""
+        self.statements(node.body if self.decide(node.test, "`if`") else node.orelse)
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        condition = self.expr(node.test)
+        message = self.expr(node.msg) if node.msg else ""
+        if not isinstance(message, str):
+            found = describe(message)
+            raise self.error("control.assert#E1", f"the message of assert must be a string, found {found}", node.msg)
+        if isinstance(condition, Value):
+            c = self.at(node, cond=node.test)
+            c.op("assert", as_condition(c, condition, "cond"), message=message)
+        elif not condition:
+            shown = f": {message}" if message else ""
+            raise self.error("control.assert#E2", f"assertion failed at compile time{shown}", node.test)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if "runtime" in self.frame.loops:
+            raise self.error("control.calls#E4", "`return` inside a run-time loop is not supported", node)
+        raise Return(None if node.value is None else self.expr(node.value))
+
+    def visit_Break(self, node: ast.Break) -> None:
+        self.leave(node, "break")
+        raise Break
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self.leave(node, "continue")
+        raise Continue
+
+    def leave(self, node: ast.stmt, word: str) -> None:
+        if self.frame.loops[-1:] != ["static"]:
+            message = f"`{word}` works in unrolled loops (tl.static_range) only; mask with tl.where instead"
+            raise self.unsupported(node, message)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self.frame.bind(node.name, NestedFunction(self.frame, node), node)
