@@ -393,8 +393,8 @@ class BoundedNamespace:
     def maximum(self, x: Any, y: Any) -> Bounded:
         """NaN if either is NaN."""
         a, b = self.asarray(x), self.asarray(y)
-        ends = (np.maximum(p, q) for p, q in ((a.value, b.value), (a.lower, b.lower), (a.upper, b.upper)))
-        return _finish(self.model, *ends, (a, b), exact=True)
+        low, high = np.maximum(a.lower, b.lower), np.maximum(a.upper, b.upper)
+        return _finish(self.model, np.maximum(a.value, b.value), low, high, (a, b), exact=True)
 
     def minimum(self, x: Any, y: Any) -> Bounded:
         return -self.maximum(-self.asarray(x), -self.asarray(y))

@@ -200,7 +200,7 @@ def _ulp(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     y, ref = widen(got), np.asarray(refs[name], np.float64)
     tail = np.asarray(refs.get(f"{name}.tail", 0.0), np.float64)
     limit = np.asarray(tolerance.ulp, np.float64)
-    size = ulp(ref, fmt)
+    size = ulp(_true(ref, tail), fmt)
     # an infinity stands for the first value past the format, so that premature overflow is judged, not
     # excused
     beyond = np.inf if fmt.name == "f64" else np.ldexp(1.0, fmt.emax + 1)
@@ -214,6 +214,13 @@ def _ulp(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     return _special(y, ref, ratio), bound, ref
 
 
+def _true(ref: np.ndarray, tail: np.ndarray) -> np.ndarray:
+    """ref + tail in fp64; where the sum is ref itself, its neighbour on the tail's side, for ULPs change at ref."""
+    total = ref + tail
+    beside = np.nextafter(ref, np.where(tail > 0, np.inf, -np.inf))
+    return np.where((total == ref) & (tail != 0), beside, total)
+
+
 def _dot(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Tolerance) -> tuple[Any, Any, Any]:
     """|y - ref| <= gamma(h, u_acc) A + u_out (|ref| + gamma A) + h eta; A = 0 gives exactly zero."""
     fmt, acc = _float_output(got, name, "dot"), format_of(tolerance.acc)
@@ -222,13 +229,14 @@ def _dot(got: np.ndarray, refs: Mapping[str, Any], name: str, tolerance: Toleran
     y, ref = widen(got), np.asarray(refs[name], np.float64)
     tail = np.asarray(refs.get(f"{name}.tail", 0.0), np.float64)
     terms = np.asarray(refs[f"{name}.abs_terms"], np.float64)
-    g = gamma(tolerance.depth, acc.u * (2 if tolerance.truncating else 1))
+    depth = tolerance.depth or 0.0
+    g = gamma(depth, acc.u * (2 if tolerance.truncating else 1))
     if not np.all(np.isfinite(g)):
-        raise OracleError(f"depth {tolerance.depth} is too large for an accumulator in {acc.name}: no bound exists")
+        raise OracleError(f"depth {depth:g} is too large for an accumulator in {acc.name}: no bound exists")
     underflow = acc.min_normal if tolerance.flush else acc.min_subnormal
     # the last rounding is of the output's format: below its normal range it errs by half a subnormal
     store = fmt.u * (np.abs(ref) + g * terms) + (fmt.min_subnormal / 2 if fmt != acc else 0.0)
-    bound = g * terms + store + tolerance.depth * underflow
+    bound = g * terms + store + depth * underflow
     error = np.abs((y - ref) - tail)
     ratio = _ratio(error, bound)
     overflowed = np.isinf(y) & (np.sign(y) == np.sign(ref)) & (np.abs(ref) + bound >= fmt.overflow)

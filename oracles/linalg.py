@@ -17,10 +17,10 @@ Inputs = Mapping[str, np.ndarray]
 Params = Mapping[str, Any]
 
 
-@oracle(inputs="a b c?", bounded=True)
+@oracle(inputs="a b addend?", bounded=True)
 def matmul(inputs: Inputs, params: Params, xp: Any = None) -> Refs:
-    """a @ b (+ c), a [..., M, K], b [..., K, N]. Integers: exact, wrapped at 32 or 64 bits. Floats: the real sum."""
-    a, b, c = inputs["a"], inputs["b"], inputs.get("c")
+    """a @ b (+ addend), a [..., M, K], b [..., K, N]. Integers wrap at 32 or 64 bits; floats give the real sum."""
+    a, b, c = inputs["a"], inputs["b"], inputs.get("addend")
     if a.ndim < 2 or a.ndim != b.ndim or a.shape[-1] != b.shape[-2]:
         raise OracleError(f"matmul of shapes {a.shape} and {b.shape}")
     if xp is not None:

@@ -67,8 +67,8 @@ def promote(x: Any, y: Any, operator: str = "+") -> Format:
             return FORMATS["f32"]
     if not floating:
         return FORMATS[INTEGER_TABLE[a.name, b.name]]
-    names = tuple(f.name if f.is_float else "int" for f in (a, b))
-    result = FORMATS[_FLOATS[names] if names in _FLOATS else _FLOATS[names[::-1]]]
+    first, second = (f.name if f.is_float else "int" for f in (a, b))
+    result = FORMATS[_FLOATS.get((first, second)) or _FLOATS[second, first]]
     return FORMATS["f32"] if operator in DIVISIONS and result.bits == 16 else result
 
 

@@ -67,9 +67,11 @@ def test_ulp_flush_only_below_the_normal_range():
 def test_ulp_in_f64_uses_the_tail():
     ref, tail = 1.0, 0.4 * 2.0**-52
     up = 1.0 + 2.0**-52
-    assert one(up, ref, Tolerance("ulp", ulp=0.61), np.float64, tail=tail).ok is False, "0.6 of the smaller gap at 1"
-    assert one(up, ref, Tolerance("ulp", ulp=1.21), np.float64, tail=tail).ok
-    assert not one(up, ref, Tolerance("ulp", ulp=1.19), np.float64, tail=tail).ok
+    assert one(up, ref, Tolerance("ulp", ulp=0.61), np.float64, tail=tail).ok
+    assert not one(up, ref, Tolerance("ulp", ulp=0.59), np.float64, tail=tail).ok
+    below = 1.0 - 2.0**-53
+    assert one(below, ref, Tolerance("ulp", ulp=0.61), np.float64, tail=-tail / 2).ok
+    assert not one(below, ref, Tolerance("ulp", ulp=0.59), np.float64, tail=-tail / 2).ok
 
 
 def test_dot_bound_is_the_formula():

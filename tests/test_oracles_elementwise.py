@@ -41,6 +41,23 @@ def test_f32_arithmetic_is_the_processors():
         assert same(call("sqrt", x=x)["out"], np.sqrt(x))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_half_an_ulp_is_correct_rounding(dtype):
+    """Also beside powers of two, where the size of an ULP changes."""
+    x, y = (1 + RNG(s).integers(-40, 40, 3000) * np.finfo(dtype).eps for s in (20, 21))
+    x, y = x.astype(dtype), (y * 2.0 ** RNG(22).integers(-2, 3, 3000)).astype(dtype)
+    half = Tolerance("ulp", ulp=0.5)
+    for name, theirs in (("add", x + y), ("mul", x * y), ("truediv", x / y)):
+        refs = call(name, x=x, y=y)
+        assert judge(theirs, refs, "out", half).ok
+        inexact = refs["out.tail"] != 0
+        for direction in (np.inf, -np.inf):
+            off = np.where(inexact, np.nextafter(theirs, dtype(direction)), theirs)
+            verdict = judge(off, refs, "out", half)
+            # only a tie may go either way
+            assert verdict.failures >= inexact.sum() * 0.4
+
+
 def test_f64_arithmetic_is_the_processors_and_has_an_exact_tail():
     x, y = (RNG(s).standard_normal(300) * 2.0 ** RNG(s + 9).integers(-30, 30, 300) for s in (1, 2))
     exact = {"add": Fraction.__add__, "sub": Fraction.__sub__, "mul": Fraction.__mul__, "truediv": Fraction.__truediv__}

@@ -162,7 +162,7 @@ MATMUL = "oracles.linalg:matmul"
 def test_matmul_against_fractions(dtype):
     a, b, c = (RNG(s).standard_normal(n).astype(dtype) for s, n in ((6, (4, 9)), (7, (9, 5)), (8, (4, 5))))
     for addend in (None, c):
-        inputs = {"a": a, "b": b} if addend is None else {"a": a, "b": b, "c": c}
+        inputs = {"a": a, "b": b} if addend is None else {"a": a, "b": b, "addend": c}
         refs = lookup(MATMUL)(inputs, {})
         for i, j in np.ndindex(4, 5):
             terms = [Fraction(float(a[i, k])) * Fraction(float(b[k, j])) for k in range(9)]
@@ -191,6 +191,11 @@ def test_integer_matmul_wraps_at_32_bits():
     assert out.dtype == np.int32 and out.tolist() == (a.astype(object) @ b.astype(object)).tolist()
     big = np.full((1, 2), 2**30, np.int32)
     assert lookup(MATMUL)({"a": big, "b": big.T}, {})["out"].tolist() == [[0]]
+
+
+def test_an_output_called_c_is_not_an_addend():
+    a, poison = np.ones((2, 2), np.float32), np.full((2, 2), np.nan, np.float32)
+    assert lookup(MATMUL)({"a": a, "b": a, "c": poison}, {})["out"].tolist() == [[2, 2], [2, 2]]
 
 
 def test_matmul_of_unfit_shapes():
