@@ -172,6 +172,8 @@ def _check_expression(text: str, names: set[str] | None, document: Document, pat
     """Syntax, and unknown names unless `names` is None; the caret stands under the wrong part of the expression."""
     if not text:
         return
+    whole = document.at(path)
+    start = max(0, whole.find(text)) if isinstance(whole, str) else 0  # an expression may be a part of its scalar
     try:
         if draw:
             from conformance.fuzz import check_strategy
@@ -180,14 +182,16 @@ def _check_expression(text: str, names: set[str] | None, document: Document, pat
             return
         used = expressions.names(text)
     except expressions.ExpressionError as e:
-        raise document.error("spec.expression", f"in {text!r}: {e.message}", path, offset=(e.col, e.width)) from None
+        raise document.error(
+            "spec.expression", f"in {text!r}: {e.message}", path, offset=(start + e.col, e.width)
+        ) from None
     for name, col in used.items():
         if names is not None and name not in names:
             raise document.error(
                 "spec.expression",
                 f"in {text!r}: unknown name {name!r}; known here: {', '.join(sorted(names))}",
                 path,
-                offset=(col, len(name)),
+                offset=(start + col, len(name)),
             )
 
 
@@ -203,14 +207,15 @@ def _check_program(case: model.Case, names: set[str], document: Document, path: 
                 "spec.expression", f"the source uses {m[0]} and the case has no parameter {m[1]!r}", path
             )
     scalars = {a.name for a in program.arguments if not a.is_array}
-    for a in program.arguments:
+    signature = next((p for p in _places(path, program.name, "signature") if p in document.values), path)
+    for i, a in enumerate(program.arguments):
         for m in PLACEHOLDER.finditer(a.dtype):
             if m[1] not in names:
                 raise document.error(
                     "spec.expression", f"argument {a.name!r} uses {m[0]} and the case has no parameter {m[1]!r}", path
                 )
         for text in (*(a.shape or ()), a.value):
-            _check_expression(text, names | scalars, document, path)
+            _check_expression(text, names | scalars, document, (*signature, i))
         if not a.is_array and not a.value and a.name not in names and a.name not in case.arguments:
             raise document.error(
                 "spec.expression",
@@ -218,8 +223,9 @@ def _check_program(case: model.Case, names: set[str], document: Document, path: 
                 path,
                 hint=f"add a parameter {a.name!r}, or write '{a.name}: {a.dtype} = EXPRESSION'",
             )
-    for text in program.grid:
-        _check_expression(text, names | scalars, document, path)
+    grid = next((p for p in _places(path, program.name, "grid") if p in document.values), path)
+    for i, text in enumerate(program.grid):
+        _check_expression(text, names | scalars, document, (*grid, i))
     for name, value in program.constexprs.items():
         if isinstance(value, str):
             _check_expression(value, names | scalars | set(DTYPES), document, (*path, "constexprs", name))
@@ -307,7 +313,7 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
     if case.expect.outcome == "unpredictable":
         return
     every = names | {a.name for a in program.arguments} | {"grid"}
-    place = next((p for p in _oracle_places(path, program.name) if p in document.values), path)
+    place = next((p for p in _places(path, program.name, "oracle") if p in document.values), path)
     oracle = case.oracle
     if oracle is None:
         raise document.error(
@@ -325,7 +331,9 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
             )
         entry = oracle.values[output]
         for text in (entry.value, entry.written, entry.unspecified):
-            _check_expression(text, every, document, (*place, output))
+            word = next(w for w in ("value", "written", "unspecified") if getattr(entry, w) == text)
+            inner = (*place, output, word)
+            _check_expression(text, every, document, inner if inner in document.values else inner[:-1])
     for extra in sorted({*oracle.values, *oracle.outputs} - set(program.outputs)):
         raise document.error("spec.oracle", f"{extra!r} has an oracle and is not an output of the signature", place)
     if not program.outputs:
@@ -341,9 +349,10 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
         _check_numerics(block, every, document, path)
 
 
-def _oracle_places(path: Path, program: str) -> Iterable[Path]:
+def _places(path: Path, program: str, key: str) -> Iterable[Path]:
+    """Where a case's `key` may stand: in the case, in its program, at the top."""
     for head in (path, ("program",), ("programs", program), ()):
-        yield (*head, "oracle")
+        yield (*head, key)
 
 
 def _check_numerics(block: model.Numerics, names: set[str], document: Document, path: Path) -> None:

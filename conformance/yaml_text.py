@@ -61,12 +61,23 @@ class Document:
     ) -> SpecError:
         """An error at the value (or key) under `path`; `offset` = (column, width) inside a one-line scalar."""
         table = self.keys if key and path in self.keys else self.values
+        exact = path in self.values and path not in self.blocks
         while path and path not in table:
             path = path[:-1]
         mark = table.get(path, Mark(1, 1))
-        if offset is not None and path not in self.blocks:
+        if offset is not None and exact:
             mark = Mark(mark.line, mark.col + offset[0] + self._quote(mark), offset[1])
         return SpecError(id, message, self.file, mark, self.text, hint)
+
+    def at(self, path: Path) -> Any:
+        """The data under a path, None where there is none."""
+        found = self.data
+        for step in path:
+            try:
+                found = found[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return found
 
     def _quote(self, mark: Mark) -> int:
         line = self.lines[mark.line - 1]

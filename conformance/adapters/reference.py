@@ -132,7 +132,8 @@ class _Reference:
         """Parse, verify, run the passes in the order given, print."""
         from refcompiler import pipeline
         from refcompiler.errors import InternalError, TileSpecError
-        from refcompiler.ir import PassManager, parse_func, print_func, verify
+        from refcompiler.ir import PassManager, print_func, verify
+        from refcompiler.ir.parser import parse_func
 
         table = {p.name: p for p in pipeline.TILE}
         unknown = [p for p in passes if p not in table]
