@@ -1,1 +1,7 @@
-"""Reference compiler of the tile language: Python kernels to tile SSA, SIMT IR, CUDA C++ and cubin."""
+"""The reference compiler: `import refcompiler as triton`, `@triton.jit`, `import refcompiler.language as tl`."""
+
+from refcompiler import language
+from refcompiler.frontend.types import constexpr
+from refcompiler.jit import JitFunction, cdiv, constexpr_function, jit, next_power_of_2
+
+__all__ = ["JitFunction", "cdiv", "constexpr", "constexpr_function", "jit", "language", "next_power_of_2"]

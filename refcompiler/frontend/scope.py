@@ -21,7 +21,7 @@ PYTHON_FUNCTIONS = frozenset(
     "abs all any bool divmod enumerate float getattr hasattr int isinstance len list max min pow print range "
     "reversed round sorted str sum tuple zip".split()
 )
-_CLASSES = (constexpr, dtype, pointer_type, block_type)
+_CLASSES = (type, constexpr, dtype, pointer_type, block_type)
 
 
 class Frame:
@@ -104,7 +104,7 @@ def capturable(value: Any) -> bool:
         value, types.ModuleType | types.FunctionType | types.BuiltinFunctionType | enum.Enum
     ):
         return True
-    if isinstance(value, type | constexpr | _CLASSES):
+    if isinstance(value, _CLASSES):
         return True
     return hasattr(value, "__kernel_source__") or hasattr(value, "__tile_builtin__")
 

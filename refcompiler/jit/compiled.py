@@ -1,0 +1,187 @@
+"""A compiled kernel: every stage's text on request, and launching it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from refcompiler.errors import LaunchError
+from refcompiler.frontend import Compiled
+from refcompiler.ir import print_func
+from refcompiler.ir.types import PointerType
+from refcompiler.jit.grids import Grid, resolve_grid
+from refcompiler.jit.written import written_params
+from refcompiler.runtime.arrays import ArrayInfo, describe, is_array
+
+STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "ptx", "cubin", "sass")
+
+
+class Stages(Mapping[str, Any]):
+    """The stages of a kernel by name; each is made when first asked for, and kept."""
+
+    def __init__(self, make: Callable[[str], Any]):
+        self._make, self._made = make, {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, stage: str) -> Any:
+        found = self._made.get(stage)
+        if found is not None:
+            return found
+        if stage not in STAGES:
+            raise KeyError(f"no stage {stage!r}; there are {', '.join(STAGES)}")
+        with self._lock:
+            if stage not in self._made:
+                self._made[stage] = self._make(stage)
+            return self._made[stage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(STAGES)
+
+    def __len__(self) -> int:
+        return len(STAGES)
+
+
+class CompiledKernel:
+    """One specialisation of a kernel. ``asm`` maps a stage to its text (bytes for "cubin"), ``resources`` are the
+    registers, spills, stack and shared memory of the cubin; both are made on request."""
+
+    def __init__(self, compiled: Compiled, arch: str, backend: str, options: Any):
+        self.compiled, self.arch, self.backend, self.options = compiled, arch, backend, options
+        self.func = compiled.func
+        self.name = self.func.name
+        self.asm = Stages(self._stage)
+        self._lock = threading.RLock()
+        self._optimized: Any = None
+        self._loaded: Any = None
+        self._written: frozenset[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"CompiledKernel({self.name}, {self.arch})"
+
+    @property
+    def tile_opt(self) -> Any:
+        """The optimised tile function."""
+        from refcompiler import pipeline
+
+        with self._lock:
+            if self._optimized is None:
+                self._optimized = pipeline.optimize(self.func, pipeline.Context(self.options))
+            return self._optimized
+
+    def _stage(self, stage: str) -> Any:
+        if stage == "tile":
+            return print_func(self.func)
+        if stage == "tile_opt":
+            return print_func(self.tile_opt)
+        raise LaunchError("launch.stage", f"stage {stage} of kernel {self.name} is not available in this build")
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Pointer parameters that the kernel may store through."""
+        if self._written is None:
+            self._written = written_params(self.func)
+        return self._written
+
+    # --- launching
+    def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
+        def launch(*args: Any, stream: Any = None, **kwargs: Any) -> CompiledKernel:
+            names = [p.name for p in self.func.params]
+            values = dict(zip(names, args, strict=False)) | kwargs
+            if len(args) > len(names) or set(values) != set(names):
+                raise LaunchError(
+                    "program.arguments#E1", f"{self.name} was compiled for the arguments {', '.join(names)}"
+                )
+            infos = {n: describe(v) for n, v in values.items() if is_array(v)}
+            self.launch(resolve_grid(grid, values | self.func.constexprs, self.name), values, infos, stream)
+            return self
+
+        return launch
+
+    def launch(
+        self, grid: tuple[int, int, int], values: dict[str, Any], infos: dict[str, ArrayInfo], stream: Any = None
+    ) -> None:
+        """Run on arguments by name; ``infos`` describes those that are arrays."""
+        from refcompiler import config
+
+        self._check_arrays(values, infos)
+        backend = config.BACKEND()
+        on_host = all(info.device is None for info in infos.values())
+        if backend == "auto":
+            backend = "interp" if on_host else self.backend
+        if backend == "interp":
+            self._interpret(grid, values, infos)
+        else:
+            self._launch_gpu(grid, values, stream)
+
+    def _check_arrays(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
+        where = {info.device is None for info in infos.values()}
+        if len(where) > 1:
+            host = [n for n, i in infos.items() if i.device is None]
+            device = [n for n, i in infos.items() if i.device is not None]
+            raise LaunchError(
+                "program.arguments#E6",
+                f"kernel {self.name} got host arrays ({', '.join(host)}) and device arrays ({', '.join(device)})",
+                notes=["move all of them to one side"],
+            )
+        for param in self.func.params:
+            info = infos.get(param.name)
+            if isinstance(param.type, PointerType) != (info is not None):
+                found = type(values[param.name]).__name__
+                raise LaunchError(
+                    "program.arguments#E2", f"argument `{param.name}` of {self.name} is {param.type}, found {found}"
+                )
+            if info is not None:
+                self._check_array(param.name, param.type, info)
+
+    def _check_array(self, name: str, type_: PointerType, info: ArrayInfo) -> None:
+        if info.dtype != type_.pointee.name:
+            raise LaunchError(
+                "program.arguments#E2",
+                f"argument `{name}` of {self.name} is an array of {info.dtype}, expected {type_}",
+            )
+        if not info.is_dense:
+            raise LaunchError(
+                "program.arguments#E4",
+                f"argument `{name}` of {self.name} is not contiguous: shape {tuple(info.shape)}, strides "
+                f"{tuple(info.strides)} in elements",
+                notes=[
+                    "kernels get a bare pointer: pass a contiguous copy, or the whole array with offset and strides"
+                ],
+            )
+        if info.readonly and name in self.written:
+            raise LaunchError(
+                "program.arguments#E5", f"argument `{name}` of {self.name} is read-only, and the kernel writes it"
+            )
+
+    def _interpret(self, grid: tuple[int, int, int], values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
+        from refcompiler import interpreter
+
+        flat = {n: _memory_order(v, infos[n]) if n in infos else v for n, v in values.items()}
+        interpreter.run(self.tile_opt, grid, flat)
+
+    def _launch_gpu(self, grid: tuple[int, int, int], values: dict[str, Any], stream: Any) -> None:
+        raise LaunchError("program.arguments#E7", f"kernel {self.name} cannot run on a GPU in this build")
+
+    def describe(self) -> str:
+        """The specialisation as JSON: name, architecture, parameters, constexprs, hints."""
+        return json.dumps(
+            {
+                "name": self.name,
+                "arch": self.arch,
+                "signature": {p.name: str(p.type) for p in self.func.params},
+                "constexprs": {k: repr(v) for k, v in self.func.constexprs.items()},
+                "hints": self.func.hints,
+            }
+        )
+
+
+def _memory_order(array: Any, info: ArrayInfo) -> np.ndarray:
+    """A dense host array as one row in the order of its memory, sharing it."""
+    if not isinstance(array, np.ndarray):
+        array = np.asarray(array)
+    order = sorted(range(array.ndim), key=lambda axis: info.strides[axis], reverse=True)
+    return array.transpose(order).reshape(-1)

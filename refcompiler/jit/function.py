@@ -1,0 +1,186 @@
+"""`@jit`: a kernel that is compiled for its arguments when launched, and kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from refcompiler.errors import LaunchError
+from refcompiler.frontend import KernelSource, compile_source
+from refcompiler.frontend.signature import parse_signature
+from refcompiler.frontend.types import constexpr
+from refcompiler.jit.compiled import CompiledKernel
+from refcompiler.jit.grids import Grid, resolve_grid
+from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize, unexpected
+
+# Accepted for source compatibility; they change no value, and this compiler has no use for them yet.
+_IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
+_OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "debug")
+
+
+class JitFunction:
+    """A kernel written in the language. ``kernel[grid](*args, **kwargs)`` compiles it for the arguments and runs it:
+    on NumPy arrays in the interpreter, on device arrays on their GPU. The Python function itself is never called."""
+
+    def __init__(
+        self,
+        source: KernelSource,
+        do_not_specialize: Sequence[str | int] = (),
+        do_not_specialize_on_alignment: Sequence[str | int] = (),
+        debug: bool = False,
+    ):
+        self.__kernel_source__ = source
+        self.__name__ = source.name
+        self.__doc__ = source.function.__doc__ if source.function else None
+        self.__module__ = source.function.__module__ if source.function else "__main__"
+        self.__qualname__ = source.function.__qualname__ if source.function else source.name
+        if source.function is not None:
+            self.__wrapped__ = source.function
+        self.fn = source.function
+        self._plain, self._unaligned = do_not_specialize, do_not_specialize_on_alignment
+        self._debug = debug
+        self._lock = threading.Lock()
+        self._cache: dict[Any, CompiledKernel] = {}
+        self._names: tuple[frozenset[str], frozenset[str]] | None = None
+
+    @property
+    def source(self) -> KernelSource:
+        return self.__kernel_source__
+
+    def __repr__(self) -> str:
+        return f"<jit function {self.__qualname__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise LaunchError(
+            "program.grid#E1", f"kernel {self.__name__} is launched with a grid: {self.__name__}[grid](...)"
+        )
+
+    def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
+        return lambda *args, **kwargs: self.run(*args, grid=grid, **kwargs)
+
+    def run(self, *args: Any, grid: Grid, warmup: bool = False, stream: Any = None, **kwargs: Any) -> CompiledKernel:
+        """Compile for the arguments where needed, then launch unless ``warmup``; gives the compiled kernel."""
+        options, rest = self._split(kwargs)
+        values = bind(self.source, args, rest)
+        plain, unaligned = self._unspecialized()
+        arguments = specialize(self.source, values, plain, unaligned)
+        arch = _native_arch(arguments)
+        kernel = self._kernel(
+            {a.parameter.name: a.type for a in arguments if a.type is not None},
+            {a.parameter.name: a.value for a in arguments if a.type is None},
+            {a.parameter.name: a.hint for a in arguments if a.hint is not None},
+            arch,
+            "cuda",
+            options,
+        )
+        if not warmup:
+            meta = {a.parameter.name: a.value for a in arguments} | options
+            runtime = {a.parameter.name: a.value for a in arguments if a.type is not None}
+            infos = {a.parameter.name: a.info for a in arguments if a.info is not None}
+            kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream)
+        return kernel
+
+    def warmup(self, *args: Any, grid: Grid = (1,), **kwargs: Any) -> CompiledKernel:
+        """Compile for the arguments without launching."""
+        return self.run(*args, grid=grid, warmup=True, **kwargs)
+
+    def compile(
+        self,
+        signature: str | Mapping[str, Any],
+        constexprs: Mapping[str, Any] | None = None,
+        arch: str | None = None,
+        backend: str = "cuda",
+        hints: Mapping[str, int] | None = None,
+        **options: Any,
+    ) -> CompiledKernel:
+        """Compile for types instead of arguments: ``signature="x:*f32:16,n:i32"``, ``constexprs={"BLOCK": 256}``."""
+        from refcompiler.target import DEFAULT_TARGET, target
+
+        types, known = parse_signature(signature)
+        chosen, rest = self._split(dict(options))
+        if rest:
+            raise unexpected(self.source, next(iter(rest)))
+        name = target(arch).name if arch else DEFAULT_TARGET.name
+        return self._kernel(types, dict(constexprs or {}), {**known, **(hints or {})}, name, backend, chosen)
+
+    def clear_cache(self) -> None:
+        """Forget every specialisation in memory."""
+        with self._lock:
+            self._cache.clear()
+
+    # --- the cache in memory
+    def _kernel(
+        self,
+        types: dict[str, Any],
+        values: dict[str, Any],
+        hints: dict[str, int],
+        arch: str,
+        backend: str,
+        options: dict[str, Any],
+    ) -> CompiledKernel:
+        key = (
+            tuple(types.items()),
+            tuple((k, constexpr_key(v)) for k, v in values.items()),
+            tuple(hints.items()),
+            arch,
+            backend,
+            tuple(options.items()),
+        )
+        found = self._cache.get(key)
+        if found is not None and found.compiled.is_current():
+            return found
+        with self._lock:
+            found = self._cache.get(key)
+            if found is not None and found.compiled.is_current():
+                return found
+            static = {k: v.value if isinstance(v, constexpr) else v for k, v in values.items()}
+            compiled = compile_source(self.source, types, static, hints)
+            kernel = self._cache[key] = CompiledKernel(compiled, arch, backend, _options(options))
+            return kernel
+
+    def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of the compiler, and arguments of the kernel."""
+        names = {p.name for p in self.source.parameters}
+        options: dict[str, Any] = {"debug": True} if self._debug else {}
+        rest: dict[str, Any] = {}
+        for name, value in kwargs.items():
+            if name in names or name not in (*_OPTIONS, *_IGNORED_OPTIONS):
+                rest[name] = value
+            elif name in _OPTIONS:
+                options[name] = value
+        return options, rest
+
+    def _unspecialized(self) -> tuple[frozenset[str], frozenset[str]]:
+        if self._names is None:
+            names = [p.name for p in self.source.parameters]
+
+            def named(entries: Sequence[str | int]) -> frozenset[str]:
+                return frozenset(names[e] if isinstance(e, int) else e for e in entries)
+
+            self._names = named(self._plain), named(self._unaligned)
+        return self._names
+
+
+def _options(given: dict[str, Any]) -> Any:
+    """The pipeline's options, checked."""
+    from refcompiler.pipeline import Options
+
+    warps = given.get("num_warps", 4)
+    if isinstance(warps, bool) or not isinstance(warps, int) or warps not in (1, 2, 4, 8, 16, 32):
+        raise LaunchError("program.arguments#E2", f"num_warps is a power of two from 1 to 32, found {warps!r}")
+    stages = given.get("num_stages", 3)
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 0:
+        raise LaunchError("program.arguments#E2", f"num_stages is a non-negative integer, found {stages!r}")
+    return Options(**given)
+
+
+def _native_arch(arguments: list[Argument]) -> str:
+    """The architecture of the GPU that the arrays are on; the default one for host arrays."""
+    from refcompiler.target import DEFAULT_TARGET
+
+    if all(a.info is None or a.info.device is None for a in arguments):
+        return DEFAULT_TARGET.name
+    from refcompiler.runtime import native_arch
+
+    return native_arch()

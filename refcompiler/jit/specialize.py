@@ -1,0 +1,160 @@
+"""Arguments to types and hints: what a launch is compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from refcompiler.errors import LaunchError
+from refcompiler.frontend.kernel_source import EMPTY, KernelSource, Parameter
+from refcompiler.frontend.signature import parse_type
+from refcompiler.frontend.types import block_type, constexpr, dtype, pointer_type
+from refcompiler.ir.types import BOOL, DTYPES, F32, I32, I64, U64, DType, PointerType
+from refcompiler.runtime.arrays import ArrayInfo, describe, is_array
+
+_STATIC = (constexpr, dtype, pointer_type, block_type)
+
+
+class Argument:
+    """One bound argument: its parameter, value, IR type (None for compile-time values), hint and array description."""
+
+    __slots__ = ("hint", "info", "parameter", "type", "value")
+
+    def __init__(self, parameter: Parameter, value: Any):
+        self.parameter, self.value = parameter, value
+        self.type: DType | PointerType | None = None
+        self.hint: int | None = None
+        self.info: ArrayInfo | None = None
+
+
+def bind(source: KernelSource, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The value of every parameter, in order. Raises LaunchError naming what is missing or unexpected."""
+    parameters = source.parameters
+    positional = [p for p in parameters if p.kind is not p.kind.KEYWORD_ONLY]
+    for p in positional:
+        if p.kind is p.kind.VAR_POSITIONAL:
+            raise LaunchError(
+                "program.arguments#E1", f"kernel {source.name} takes *{p.name}; a kernel names its parameters"
+            )
+    if len(args) > len(positional):
+        raise LaunchError(
+            "program.arguments#E1",
+            f"kernel {source.name} takes {len(positional)} positional arguments "
+            f"({', '.join(p.name for p in positional)}), found {len(args)}",
+        )
+    given = dict(zip((p.name for p in positional), args, strict=False))
+    for name, value in kwargs.items():
+        if name in given:
+            raise LaunchError("program.arguments#E1", f"kernel {source.name} got argument `{name}` twice")
+        given[name] = value
+    values = []
+    for p in parameters:
+        value = given.pop(p.name, p.default)
+        if value is EMPTY:
+            raise LaunchError("program.arguments#E1", f"kernel {source.name} is missing argument `{p.name}`")
+        values.append(value)
+    if given:
+        raise unexpected(source, next(iter(given)))
+    return values
+
+
+def unexpected(source: KernelSource, name: str) -> LaunchError:
+    import difflib
+
+    known = [p.name for p in source.parameters]
+    close = difflib.get_close_matches(name, [*known, "num_warps", "num_stages", "enable_fp_fusion", "debug"], 1)
+    advice = f"; did you mean `{close[0]}`?" if close else f"; it has {', '.join(known)}"
+    return LaunchError("program.arguments#E1", f"kernel {source.name} has no parameter or option `{name}`{advice}")
+
+
+def specialize(
+    source: KernelSource, values: Sequence[Any], plain: frozenset[str], unaligned: frozenset[str]
+) -> list[Argument]:
+    """Types and hints of the arguments; ``plain`` parameters get no hints, ``unaligned`` none of alignment."""
+    arguments = []
+    for parameter, value in zip(source.parameters, values, strict=True):
+        argument = Argument(parameter, value)
+        if not parameter.constexpr and not is_static(value):
+            _classify(source, argument)
+            if parameter.name in plain or (parameter.name in unaligned and argument.hint != 1):
+                argument.hint = None
+        arguments.append(argument)
+    return arguments
+
+
+def is_static(value: Any) -> bool:
+    """Whether an argument is compile-time whatever its parameter says: None, dtypes, kernels, constexpr."""
+    if value is None or isinstance(value, _STATIC):
+        return True
+    return hasattr(value, "__kernel_source__")
+
+
+def _classify(source: KernelSource, argument: Argument) -> None:
+    value, parameter = argument.value, argument.parameter
+    forced = parse_type(parameter.type) if _is_type(parameter.type) else None
+    if isinstance(value, bool | np.bool_):
+        argument.type = forced or BOOL
+    elif isinstance(value, int | np.integer):
+        argument.type = forced or _integer_type(source, parameter, int(value))
+        if isinstance(argument.type, DType) and argument.type.is_int:
+            argument.hint = 1 if value == 1 else 16 if value % 16 == 0 else None
+    elif isinstance(value, float | np.floating):
+        argument.type = forced or F32
+    elif is_array(value):
+        try:
+            info = describe(value)
+        except LaunchError as error:
+            id = "program.arguments#E8" if error.id == "launch.dtype" else error.id
+            raise LaunchError(id, f"argument `{parameter.name}`: {error.message}", notes=error.notes) from None
+        argument.info = info
+        argument.type = forced or PointerType(DTYPES[info.dtype], parameter.const)
+        argument.hint = 16 if info.divisible_by_16 else None
+    else:
+        raise LaunchError(
+            "program.arguments#E2",
+            f"argument `{parameter.name}` of kernel {source.name} is of type {type(value).__name__}; expected an array "
+            "or a number (annotate the parameter tl.constexpr for compile-time values)",
+        )
+    if isinstance(argument.type, PointerType) != (argument.info is not None):
+        raise LaunchError(
+            "program.arguments#E2", f"argument `{parameter.name}` of kernel {source.name} must be {argument.type}"
+        )
+
+
+def _is_type(text: str | None) -> bool:
+    if text is None:
+        return False
+    try:
+        parse_type(text)
+    except LaunchError:
+        return False
+    return True
+
+
+def _integer_type(source: KernelSource, parameter: Parameter, value: int) -> DType:
+    found = next((d for d in (I32, I64, U64) if d.min_int <= value <= d.max_int), None)
+    if found is None:
+        raise LaunchError(
+            "program.arguments#E3",
+            f"argument `{parameter.name}` of kernel {source.name} is {value}: it needs over 64 bits",
+        )
+    return found
+
+
+def constexpr_key(value: Any) -> Any:
+    """A hashable identity of a compile-time value: its type and exact value."""
+    if isinstance(value, constexpr):
+        value = value.value
+    if isinstance(value, float):
+        return (float, value.hex())
+    if isinstance(value, tuple | list):
+        return (type(value), tuple(constexpr_key(v) for v in value))
+    try:
+        hash(value)
+    except TypeError:
+        raise LaunchError(
+            "program.arguments#E2", f"a constexpr argument must be hashable, found {type(value).__name__}"
+        ) from None
+    return (type(value), value)
