@@ -31,7 +31,7 @@ class Commands(click.Group):
         except SpecError as e:
             click.echo(e.render(), err=True)
             ctx.exit(EXIT["nothing"] if e.id == "select.nothing" else EXIT["usage"])
-        except (TargetUnavailable, ValueError) as e:
+        except TargetUnavailable as e:
             click.echo(f"error: {e}", err=True)
             ctx.exit(EXIT["usage"])
         except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt):
@@ -251,10 +251,11 @@ def bless(console: Any, select: tuple[str, ...], spec: Path | None) -> None:
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
 def report(files: tuple[Path, ...], out: Path) -> None:
     """Render reports: static HTML, JSON, JUnit, Markdown, badges; several runs give history."""
-    from conformance import report as renderers
     from conformance import report_data
 
     documents = [report_data.read(f) for f in files]
+    from conformance import report as renderers
+
     renderers.write(documents[-1], out, history=documents[:-1])
     click.echo(f"wrote {out}")
 

@@ -19,35 +19,35 @@ _session: list[Session] = []
 _instances: dict[str, Instance] = {}
 
 
-def _start(target: str, snapshots: Path) -> None:
+def _start(target: str, spec: Path) -> None:
     """Worker initialisation: the adapter and the suite, once for each process."""
-    _session.append(Session(target, load(target), snapshots=snapshots))
-    _instances.update({i.id: i for i in collect(load_suite())})
+    _session.append(Session(target, load(target), snapshots=spec / "snapshots"))
+    _instances.update({i.id: i for i in collect(load_suite(spec))})
 
 
 def _work(ids: Sequence[str]) -> list[Result]:
     return run_all(_session[0], [_instances[i] for i in ids])
 
 
-def run_in_processes(planned: Planned, snapshots: Path, workers: int, each: Callable[[Result], None]) -> list[Result]:
+def run_in_processes(planned: Planned, spec: Path, workers: int, each: Callable[[Result], None]) -> list[Result]:
     """Results in the plan's order. A chunk is all instances of one case, so compilations and self-checks stay whole."""
     chunks: dict[str, list[str]] = {}
     for instance in planned.instances:
         chunks.setdefault(instance.case_id, []).append(instance.id)
     done: dict[str, list[Result]] = {}
-    _pool_run(planned, snapshots, workers, chunks, done, each)
+    _pool_run(planned, spec, workers, chunks, done, each)
     for case, ids in chunks.items():
         if case not in done:
-            done[case] = [_alone(planned, snapshots, i) for i in ids]
+            done[case] = [_alone(planned, spec, i) for i in ids]
             for result in done[case]:
                 each(result)
     return [r for case in chunks for r in done[case]]
 
 
-def _pool_run(planned, snapshots, workers, chunks, done, each) -> None:
+def _pool_run(planned, spec, workers, chunks, done, each) -> None:
     """Fill `done`; when a worker dies, what was not finished stays missing."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _start, (planned.target, snapshots)) as pool:
+    with ProcessPoolExecutor(workers, context, _start, (planned.target, spec)) as pool:
         futures = {pool.submit(_work, ids): case for case, ids in chunks.items()}
         try:
             for future in as_completed(futures):
@@ -58,11 +58,11 @@ def _pool_run(planned, snapshots, workers, chunks, done, each) -> None:
             return
 
 
-def _alone(planned: Planned, snapshots: Path, id: str) -> Result:
+def _alone(planned: Planned, spec: Path, id: str) -> Result:
     """One instance in a process of its own; `crash` if that process dies."""
     context = multiprocessing.get_context("spawn")
     try:
-        with ProcessPoolExecutor(1, context, _start, (planned.target, snapshots)) as pool:
+        with ProcessPoolExecutor(1, context, _start, (planned.target, spec)) as pool:
             return pool.submit(_work, [id]).result()[0]
     except BrokenProcessPool:
         instance = next(i for i in planned.instances if i.id == id)

@@ -17,6 +17,7 @@ import jsonschema
 from conformance import model
 from conformance.adapters import Info
 from conformance.coverage import clause_coverage, witnessed
+from conformance.errors import SpecError
 from conformance.instances import instances
 from conformance.loader import spec_root
 from conformance.results import Result, totals
@@ -177,12 +178,12 @@ def _compact(value: Any) -> str:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A report from a file, validated; raises ValueError with the reason."""
+    """A report from a file, validated; raises SpecError (report.invalid) with the reason."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         _validator().validate(document)
     except jsonschema.ValidationError as e:
-        raise ValueError(f"{path}: not a report: {e.json_path}: {e.message}") from e
+        raise SpecError("report.invalid", f"not a report: {e.json_path}: {e.message}", str(path)) from e
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as e:
-        raise ValueError(f"{path}: not a report: {e}") from e
+        raise SpecError("report.invalid", f"not a report: {e}", str(path)) from e
     return document

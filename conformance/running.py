@@ -24,7 +24,7 @@ from conformance.runner import Session, run_all
 SHOWN_FAILURES = 20
 
 
-def execute(plan: Plan, *, snapshots: Path, workers: int, console: Console) -> list[Result]:
+def execute(plan: Plan, *, spec: Path, workers: int, console: Console) -> list[Result]:
     """Results of every planned instance, with a progress bar on a terminal."""
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -37,14 +37,14 @@ def execute(plan: Plan, *, snapshots: Path, workers: int, console: Console) -> l
             def each(result: Result, task: Any = task) -> None:
                 progress.advance(task, result.kind != "selfcheck")
 
-            results += _run_target(planned, snapshots, workers, each)
+            results += _run_target(planned, spec, workers, each)
     return results
 
 
-def _run_target(planned: Planned, snapshots: Path, workers: int, each: Callable[[Result], None]) -> list[Result]:
+def _run_target(planned: Planned, spec: Path, workers: int, each: Callable[[Result], None]) -> list[Result]:
     if workers > 1:
-        return run_in_processes(planned, snapshots, workers, each)
-    return run_all(Session(planned.target, planned.adapter, snapshots=snapshots), planned.instances, each)
+        return run_in_processes(planned, spec, workers, each)
+    return run_all(Session(planned.target, planned.adapter, snapshots=spec / "snapshots"), planned.instances, each)
 
 
 def run(
@@ -60,7 +60,7 @@ def run(
 ) -> tuple[dict[str, Any], int]:
     """Run a plan and judge it as a whole: the report document and the exit code."""
     started, clock = datetime.now(UTC), time.perf_counter()
-    results = execute(plan, snapshots=spec / "snapshots", workers=workers, console=console)
+    results = execute(plan, spec=spec, workers=workers, console=console)
     deviations = load_deviations(spec / "deviations", [p.target for p in plan.targets])
     stale = apply_deviations(results, deviations, whole=not select and part == (1, 1), today=started.date())
     code, notes = judge_run(features, plan, results, stale)

@@ -184,16 +184,17 @@ class Interpreter(_Reference):
         )
 
     def _compile(self, request: CompileRequest) -> Valid:
+        """The optimised function runs, because contraction to fma is decided by a pass and seen in the bits."""
         from refcompiler import frontend, pipeline
         from refcompiler.ir import print_func
 
         func = frontend.compile_to_tile(self._kernel(request), dict(request.signature), _constexprs(request))
-        texts = {}
-        if "tile" in request.emit:
-            texts["tile"] = print_func(func)
+        options = pipeline.Options(**dict(request.options))
+        optimised = pipeline.optimize(func, pipeline.Context(options))
+        texts = {"tile": print_func(func)} if "tile" in request.emit else {}
         if "tile_opt" in request.emit:
-            texts["tile_opt"] = print_func(pipeline.optimize(func))
-        return Valid(handle=func, texts=texts)
+            texts["tile_opt"] = print_func(optimised)
+        return Valid(handle=optimised, texts=texts)
 
     def run(
         self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]

@@ -24,6 +24,8 @@ class Honest:
     def compile(self, request):
         constexprs = dict(request.constexprs)
         extent = constexprs.get("BLOCK", constexprs.get("N"))
+        if "no_such" in request.source:
+            return Rejected("type", "call.unknown", "there is no such function")
         if extent & (extent - 1):
             return self.reject_extent(request)
         texts = {"tile": self.tile(request, extent)} if "tile" in request.emit else {}

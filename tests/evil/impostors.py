@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -158,6 +159,21 @@ class WrongSsa(Honest):
 
     def tile(self, request, extent):
         return super().tile(request, extent).replace("start=0", "start=1")
+
+
+class Exits(Honest):
+    """Ends the whole process on one kernel, as a segmentation fault would."""
+
+    def row_sum(self, values, constexprs):
+        if constexprs["N"] == 128:
+            os._exit(9)
+        super().row_sum(values, constexprs)
+
+
+class FindsNoErrors(Honest):
+    """Claims no error phase at all."""
+
+    claims = replace(Honest.claims, phases=())
 
 
 EVIL = (
