@@ -151,6 +151,7 @@ def call_arguments(
             if changed is None:
                 continue
             argument = changed
+        argument.bent = bool(modifiers)
         result.append(argument)
     return result
 

@@ -256,7 +256,7 @@ def report(files: tuple[Path, ...], out: Path) -> None:
     documents = [report_data.read(f) for f in files]
     from conformance import report as renderers
 
-    renderers.write(documents[-1], out, history=documents[:-1])
+    renderers.write(documents, out)
     click.echo(f"wrote {out}")
 
 

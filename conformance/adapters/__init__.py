@@ -100,12 +100,16 @@ class Transformed:
 
 @dataclass
 class CallArgument:
-    """One argument of a launch. Arrays come with the guarded bytes they lie in, so that a device can hold the same."""
+    """One argument of a launch. Arrays come with the guarded bytes they lie in, so that a device can hold the same.
+
+    `bent` marks a call of which a case changed an argument in order to be refused.
+    """
 
     name: str
     value: Any
     storage: np.ndarray | None = None
     offset: int = 0
+    bent: bool = False
 
 
 class Adapter(Protocol):

@@ -61,9 +61,9 @@ class _SourceLoader(importlib.abc.ExecutionLoader):
 @lru_cache(maxsize=256)
 def kernel_module(source: str, file: str = "") -> ModuleType:
     """A module of kernel source with `triton` and `tl` in scope; `import triton` inside gets the reference compiler."""
+    import refcompiler
     from refcompiler import language
 
-    refcompiler = _triton_namespace()
     file = file or f"<kernel {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     spec = importlib.util.spec_from_loader("kernels", _SourceLoader(source, file))
@@ -73,17 +73,6 @@ def kernel_module(source: str, file: str = "") -> ModuleType:
     with _triton_is(refcompiler, language):
         spec.loader.exec_module(module)
     return module
-
-
-def _triton_namespace() -> Any:
-    """The package as `triton`; until it exports `jit`, a module whose `jit` is the function itself."""
-    import refcompiler
-
-    if hasattr(refcompiler, "jit"):
-        return refcompiler
-    stand_in = ModuleType("triton")
-    vars(stand_in)["jit"] = lambda function: function
-    return stand_in
 
 
 @contextmanager
@@ -120,24 +109,51 @@ def _rejected(error: Any) -> Rejected:
 
 
 class _Reference:
-    """What both targets share: loading kernels, turning errors into answers, and transforming tile text."""
-
-    def _kernel(self, request: CompileRequest) -> Any:
-        module = kernel_module(request.source, request.file)
-        return getattr(module, request.entry)
+    """What both targets share: loading kernels, compiling, launching, turning errors into answers, transforming."""
 
     def compile(self, request: CompileRequest) -> Valid | Rejected | Unsupported:
         from refcompiler.errors import InternalError, TileSpecError
 
         try:
-            return self._compile(request)
+            kernel = getattr(kernel_module(request.source, request.file), request.entry)
+            compiled = kernel.compile(
+                signature=dict(request.signature),
+                constexprs=_constexprs(request),
+                arch=self._arch(request),
+                backend="cuda",
+                **dict(request.options),
+            )
+            self._finish(compiled)
+            texts = {s: compiled.asm[s] for s in request.emit if s not in ("cubin", "resources")}
+            blobs = {"cubin": compiled.asm["cubin"]} if "cubin" in request.emit else {}
+            resources = dict(compiled.resources) if "resources" in request.emit else {}
         except InternalError:
             raise
         except TileSpecError as e:
             return _rejected(e)
+        return Valid((kernel, compiled, request), texts, resources, blobs)
 
-    def _compile(self, request: CompileRequest) -> Valid:
-        raise NotImplementedError
+    def _arch(self, request: CompileRequest) -> str:
+        return request.arch
+
+    def _finish(self, compiled: Any) -> None:
+        """Make the stages without which a kernel has not compiled for this target."""
+
+    def _launch(self, compiled: Valid, grid: tuple[int, ...], values: dict[str, Any], bent: bool) -> Rejected | None:
+        """Launch the compiled kernel; with a bent argument the way a user would, so that all checks are asked."""
+        from refcompiler.errors import InternalError, TileSpecError
+
+        kernel, specialised, request = compiled.handle
+        try:
+            if bent:
+                kernel[grid](**values, **_constexprs(request), **dict(request.options))
+            else:
+                specialised[grid](**values)
+        except InternalError:
+            raise
+        except TileSpecError as e:
+            return _rejected(e)
+        return None
 
     def transform(self, text: str, passes: Sequence[str]) -> Transformed | Rejected | Unsupported:
         """Parse, verify, run the passes in the order given, print."""
@@ -183,32 +199,14 @@ class Interpreter(_Reference):
             passes=True,
         )
 
-    def _compile(self, request: CompileRequest) -> Valid:
-        """The optimised function runs, because contraction to fma is decided by a pass and seen in the bits."""
-        from refcompiler import frontend, pipeline
-        from refcompiler.ir import print_func
-
-        func = frontend.compile_to_tile(self._kernel(request), dict(request.signature), _constexprs(request))
-        options = pipeline.Options(**dict(request.options))
-        optimised = pipeline.optimize(func, pipeline.Context(options))
-        texts = {"tile": print_func(func)} if "tile" in request.emit else {}
-        if "tile_opt" in request.emit:
-            texts["tile_opt"] = print_func(optimised)
-        return Valid(handle=optimised, texts=texts)
+    def _finish(self, compiled: Any) -> None:
+        compiled.asm["tile_opt"]
 
     def run(
         self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
     ) -> Ran | Rejected | Unsupported:
-        from refcompiler import interpreter
-        from refcompiler.errors import InternalError, TileSpecError
-
-        try:
-            interpreter.run(compiled.handle, grid, {a.name: a.value for a in arguments})
-        except InternalError:
-            raise
-        except TileSpecError as e:
-            return _rejected(e)
-        return Ran()
+        values = {a.name: a.value for a in arguments}
+        return self._launch(compiled, grid, values, any(a.bent for a in arguments)) or Ran()
 
 
 class Cuda(_Reference):
@@ -251,58 +249,51 @@ class Cuda(_Reference):
 
         return str(gpu_info())
 
-    def _compile(self, request: CompileRequest) -> Valid:
-        arch = request.arch
-        if self.cupy is not None and not request.emit:
-            from refcompiler.runtime import native_arch
+    def _arch(self, request: CompileRequest) -> str:
+        """What is only run is compiled for the GPU that is here."""
+        if self.cupy is None or request.emit:
+            return request.arch
+        from refcompiler.runtime import native_arch
 
-            arch = native_arch()
-        kernel = self._kernel(request).compile(
-            signature=dict(request.signature),
-            constexprs=_constexprs(request),
-            arch=arch,
-            backend="cuda",
-            **dict(request.options),
-        )
-        kernel.asm["cubin"]  # a kernel that NVRTC refuses has not compiled
-        texts = {s: kernel.asm[s] for s in request.emit if s not in ("cubin", "resources")}
-        blobs = {"cubin": kernel.asm["cubin"]} if "cubin" in request.emit else {}
-        resources = dict(kernel.resources) if "resources" in request.emit else {}
-        return Valid(handle=kernel, texts=texts, resources=resources, blobs=blobs)
+        return native_arch()
+
+    def _finish(self, compiled: Any) -> None:
+        compiled.asm["cubin"]
 
     def run(
         self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
     ) -> Ran | Rejected | Unsupported:
         """Copy guarded storage to the device, launch, copy everything back: guards are judged as they were there."""
-        from refcompiler.errors import InternalError, TileSpecError
-
-        devices: list[tuple[CallArgument, Any]] = []
-        values: list[Any] = []
+        values: dict[str, Any] = {}
+        copies: list[tuple[np.ndarray, Any]] = []
         for a in arguments:
             if a.storage is None:
-                values.append(a.value)
+                values[a.name] = self.cupy.asarray(a.value) if isinstance(a.value, np.ndarray) else a.value
                 continue
             device = self.cupy.asarray(a.storage)
-            devices.append((a, device))
-            values.append(self._view(device, a))
-        try:
-            compiled.handle[grid](*values)
-            self.cupy.cuda.get_current_stream().synchronize()
-        except InternalError:
-            raise
-        except TileSpecError as e:
-            return _rejected(e)
-        for a, device in devices:
-            if a.storage is not None:
-                np.copyto(a.storage, device.get())
-        return Ran()
+            copies.append((a.storage, device))
+            values[a.name] = DeviceArray(device, a)
+        refused = self._launch(compiled, grid, values, any(a.bent for a in arguments))
+        self.cupy.cuda.runtime.deviceSynchronize()
+        for storage, device in copies:
+            np.copyto(storage, device.get())
+        return refused or Ran()
 
-    def _view(self, device: Any, a: CallArgument) -> Any:
-        """The argument's array inside its copied storage; bf16, which CuPy has no dtype for, as 16-bit integers."""
-        array = a.value
-        raw = device[a.offset : a.offset + array.nbytes]
-        dtype = array.dtype if array.dtype.kind in "biuf" and array.dtype.name != "bfloat16" else np.dtype(np.uint16)
-        return raw.view(dtype).reshape(array.shape)
+
+class DeviceArray:
+    """An array inside storage on the device, for any dtype, bf16 included, through `__cuda_array_interface__`."""
+
+    def __init__(self, storage: Any, argument: CallArgument) -> None:
+        self.storage = storage
+        self.dtype = argument.value.dtype
+        known = self.dtype.kind in "biuf" and self.dtype.isbuiltin == 1
+        self.__cuda_array_interface__ = {
+            "shape": argument.value.shape,
+            "typestr": self.dtype.str if known else f"<V{self.dtype.itemsize}",
+            "data": (storage.data.ptr + argument.offset, not argument.value.flags.writeable),
+            "version": 3,
+            "strides": None,
+        }
 
 
 def _version() -> str:
