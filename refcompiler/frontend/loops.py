@@ -135,20 +135,19 @@ class Loops(Statements):
         carried: list[str] = []
         replaced: dict[Value, Value] = {}
         kept, inits, yields = [body.args[0]], [], []
+        for name, inside in entry.items():
+            now, arguments, initial = frame.names[name], leaves(inside), leaves(before[name])
+            if now is inside:  # not assigned in what was compiled: no need to carry it
+                replaced.update(zip(arguments, initial, strict=True))
+                continue
+            self.check_carried(name, before[name], now)
+            carried.append(name)
+            kept += arguments
+            inits += initial
+            yields += leaves(now)
         for name, value in before.items():
-            now = frame.names.get(name)
-            if name in entry:
-                arguments, initial = leaves(entry[name]), leaves(before[name])
-                if now is entry[name]:  # not assigned in what was compiled: no need to carry it
-                    replaced.update(zip(arguments, initial, strict=True))
-                    continue
-                self.check_carried(name, value, now)
-                carried.append(name)
-                kept += arguments
-                inits += initial
-                yields += leaves(now)
-            elif now is not value and name != node.target.id:
-                self.check_carried(name, value, now)
+            if name not in entry and name != node.target.id and frame.names.get(name) is not value:
+                self.check_carried(name, value, frame.names.get(name))
         self.at(node.iter)
         if replaced:
             substitute(body, replaced)
