@@ -114,7 +114,8 @@ def check_budget(session: Session, instance: Instance) -> Outcome:
         measured[prefix] = n
         if not low <= n <= high:
             broken.append(f"{n} {prefix} instructions instead of {low if low == high else f'{low} to {high}'}")
-    fields = {"perf": {**measured, "arch": budget.arch, "toolchain": session.info.toolchain}}
+    limits = {**budget.max, **{k: list(v) for k, v in budget.mix.items()}}
+    fields = {"perf": {**measured, "limits": limits, "arch": budget.arch, "toolchain": session.info.toolchain}}
     if not broken:
         return "pass", "", fields
     if session.info.toolchain != budget.toolchain:

@@ -21,6 +21,7 @@ from conformance.errors import SpecError
 from conformance.instances import instances
 from conformance.loader import spec_root
 from conformance.results import Result, totals
+from conformance.snapshots import snapshot_path
 
 REPORT_VERSION = 1
 
@@ -142,10 +143,37 @@ def feature_entry(feature: model.Feature, results: Iterable[Result]) -> dict[str
         "file": feature.file,
         "notes": feature.notes,
         "sources": {n: p.source for n, p in feature.programs.items()},
+        "texts": stage_texts(feature),
+        "negatives": {c.id: _demand(c) for c in feature.cases if c.expect.outcome == "error"},
         "clauses": clauses,
         "by_status": by_status,
         "by_kind": by_kind,
     }
+
+
+def stage_texts(feature: model.Feature) -> list[dict[str, str]]:
+    """What the text of a stage must be: the SSA that is law, and the blessed snapshots."""
+    found = []
+    for instance in instances(feature):
+        check = instance.check
+        if not isinstance(check, model.IrCheck):
+            continue
+        if instance.kind == "ssa":
+            text = check.text
+        elif instance.kind == "snapshot" and (path := spec_root() / "snapshots" / snapshot_path(instance)).is_file():
+            text = path.read_text(encoding="utf-8")
+        else:
+            continue
+        at = ";".join(f"{k}={v}" for k, v in check.at.items())
+        found.append({"stage": check.stage, "program": check.program.name, "at": at, "text": text})
+    return found
+
+
+def _demand(case: model.Case) -> dict[str, str]:
+    """The error that a case demands, and its legal twin."""
+    e = case.expect
+    fields = {"phase": e.phase, "id": e.id, "at": e.at, "message": e.message, "control": case.control}
+    return {k: v for k, v in fields.items() if v}
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance import report_data
 from conformance.report import badges
 from conformance.report.junit import junit
 from conformance.report.markdown import markdown
@@ -35,7 +36,6 @@ def write(reports: Document | Sequence[Document], out: Path | str) -> Path:
     runs.sort(key=lambda r: str(r["run"]["started"]))
     latest = runs[-1]
     files = pages.render(runs)
-    files["report.json"] = json.dumps(latest, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
     files["junit.xml"] = junit(latest)
     files["summary.md"] = markdown(latest, base=runs[-2] if len(runs) > 1 else None)
     for name, badge in badges.badges(latest).items():
@@ -45,6 +45,7 @@ def write(reports: Document | Sequence[Document], out: Path | str) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    report_data.write(latest, folder / "report.json")
     return folder / "index.html"
 
 

@@ -57,6 +57,7 @@ class Text:
     """One stage's text of one kernel, as the specification or a snapshot has it."""
 
     stage: str
+    program: str
     at: str
     text: str
 
@@ -142,7 +143,6 @@ def _texts(texts: Sequence[Mapping[str, Any]]) -> list[list[Text]]:
     """Texts of one kernel (equal `at`) beside each other, in the order of the report."""
     groups: dict[str, list[Text]] = {}
     for t in texts:
-        groups.setdefault(f"{t.get('program', '')} {t.get('at', '')}".strip(), []).append(
-            Text(t["stage"], t.get("at", ""), t["text"])
-        )
+        program, at = t.get("program", ""), t.get("at", "")
+        groups.setdefault(f"{program} {at}", []).append(Text(t["stage"], program, at, t["text"]))
     return list(groups.values())

@@ -171,6 +171,7 @@ class Summary:
         self.implementations = {i["id"]: Implementation(i["id"], i) for i in report["implementations"]}
         self.counts: Counter[str] = Counter()
         self.compiled = 0
+        self.asked = 0  # without the self-checks, which nobody plans
         self.strangers: Counter[str] = Counter()
         for result in report["results"]:
             self._add(result)
@@ -179,6 +180,7 @@ class Summary:
         status, impl, compiled = result["status"], result["impl"], only_compiled(result)
         self.counts[status] += 1
         self.compiled += compiled
+        self.asked += result["kind"] != "selfcheck"
         if impl not in self.implementations:
             self.strangers[f"implementation {impl!r}"] += 1
         else:
@@ -235,7 +237,7 @@ class Summary:
         """Passed of judged over all implementations; lost instances count as not passed."""
         passed = sum(self.counts[s] for s in GOOD) - self.compiled
         judged = sum(n for s, n in self.counts.items() if s not in NOT_JUDGED) - self.compiled
-        judged += max(0, self.expected - self.total)
+        judged += max(0, self.expected - self.asked)
         return passed / judged if judged else None
 
     @property
@@ -353,8 +355,8 @@ def _void(s: Summary) -> Iterable[str]:
     totals = s.report["totals"]
     if not s.total:
         yield "Nothing was collected: there is not one result."
-    elif s.total < s.expected:
-        lost = s.expected - s.total
+    elif s.asked < s.expected:
+        lost = s.expected - s.asked
         yield f"{lost:,} of {s.expected:,} expected results are missing."
     if totals["collected"] != s.total or any(totals.get(k, 0) != s.counts[k] for k in STATUSES):
         yield "The totals in the report differ from its results."
@@ -379,7 +381,7 @@ def _notes(s: Summary) -> Iterable[str]:
     run = s.report["run"]
     if run["select"]:
         yield f"Only a part of the suite was selected: {', '.join(run['select'])}."
-    if run["shard"]:
+    if run["shard"] not in ("", "1/1"):
         yield f"This is shard {run['shard']} of the suite."
     for i in s.implementations.values():
         if not i.info["runs"]:
