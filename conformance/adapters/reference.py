@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.abc
-import importlib.util
-import linecache
-import sys
+import importlib
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,6 +19,7 @@ from conformance.adapters import (
     Unsupported,
     Valid,
 )
+from conformance.adapters.kernel_source import SourceUnusable, kernel_module
 from conformance.dtypes import DTYPES
 
 PHASES = ("parse", "type", "verify", "lower", "codegen", "launch")
@@ -39,56 +33,6 @@ def interp() -> Interpreter:
 def cuda() -> Cuda:
     """The target `cuda`; raises TargetUnavailable without the compiler wheels."""
     return Cuda()
-
-
-# ---------------------------------------------------------------------------------------------- kernel source
-class _SourceLoader(importlib.abc.ExecutionLoader):
-    """Makes a module from text, with a file name under which tracebacks and the compiler find the text."""
-
-    def __init__(self, source: str, file: str) -> None:
-        self.source, self.file = source, file
-
-    def get_source(self, fullname: str) -> str:
-        return self.source
-
-    def get_filename(self, fullname: str) -> str:
-        return self.file
-
-    def is_package(self, fullname: str) -> bool:
-        return False
-
-
-@lru_cache(maxsize=256)
-def kernel_module(source: str, file: str = "") -> ModuleType:
-    """A module of kernel source with `triton` and `tl` in scope; `import triton` inside gets the reference compiler."""
-    import refcompiler
-    from refcompiler import language
-
-    file = file or f"<kernel {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    spec = importlib.util.spec_from_loader("kernels", _SourceLoader(source, file))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    vars(module).update(triton=refcompiler, tl=language)
-    with _triton_is(refcompiler, language):
-        spec.loader.exec_module(module)
-    return module
-
-
-@contextmanager
-def _triton_is(package: ModuleType, language: ModuleType):
-    """While a kernel file is imported, `triton` and `triton.language` are ours."""
-    names = {"triton": package, "triton.language": language}
-    before = {n: sys.modules.get(n) for n in names}
-    sys.modules.update(names)
-    try:
-        yield
-    finally:
-        for name, module in before.items():
-            if module is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = module
 
 
 def _constexprs(request: CompileRequest) -> dict[str, Any]:
@@ -116,6 +60,8 @@ class _Reference:
 
         try:
             kernel = getattr(kernel_module(request.source, request.file), request.entry)
+            if not hasattr(kernel, "compile"):
+                return Rejected("parse", "source.kernel", f"{request.entry} is not decorated with @triton.jit")
             compiled = kernel.compile(
                 signature=dict(request.signature),
                 constexprs=_constexprs(request),
@@ -131,6 +77,13 @@ class _Reference:
             raise
         except TileSpecError as e:
             return _rejected(e)
+        except SourceUnusable as e:
+            return Rejected("parse", "source.import", str(e))
+        except SyntaxError as e:
+            where = f"{e.filename}:{e.lineno}:{e.offset}"
+            return Rejected(
+                "parse", "source.syntax", e.msg, None, f"{where}: error[source.syntax]: {e.msg}\n   {e.text}"
+            )
         return Valid((kernel, compiled, request), texts, resources, blobs)
 
     def _arch(self, request: CompileRequest) -> str:
