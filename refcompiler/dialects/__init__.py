@@ -1,6 +1,19 @@
 """The ops, by family; importing this package fills the registry."""
 
-from refcompiler.dialects import elementwise, scf
+from refcompiler.dialects import elementwise, laid_out, scf
+from refcompiler.dialects.simt import memory as simt_memory
+from refcompiler.dialects.simt import registers, thread
 from refcompiler.dialects.tile import memory, program, reduction, shape
 
-__all__ = ["elementwise", "memory", "program", "reduction", "scf", "shape"]
+__all__ = [
+    "elementwise",
+    "laid_out",
+    "memory",
+    "program",
+    "reduction",
+    "registers",
+    "scf",
+    "shape",
+    "simt_memory",
+    "thread",
+]

@@ -21,7 +21,8 @@ class Scalar:
 
     ``numpy`` maps arrays of the operand dtype to the result and is the meaning of the op at every level. ``result`` is
     "same" (as the operands) or "bool". ``cuda`` is the C++ expression over {x}, {y}, {z}: one string, or one per dtype
-    name; the keys "int", "uint" and "float" stand for all dtypes of that kind. ``spec`` is the feature that defines it.
+    name; the keys "int", "uint" and "float" stand for all dtypes of that kind. 16-bit floats are computed in f32, with
+    casts around the op; they need a spelling only where they keep their own function. ``spec`` is the defining feature.
     """
 
     name: str
@@ -45,11 +46,24 @@ class Scalar:
 
 
 def _wrap(operator: str) -> dict[str, str]:
-    """Two's complement wrap: signed C++ overflow is undefined, so the sum is formed in the unsigned type."""
+    """Two's complement wrap: signed C++ overflow is undefined, so the emitter forms ``wrap(...)`` in unsigned types."""
+    expression = f"{{x}} {operator} {{y}}"
+    return {"int": f"wrap({expression})", "uint": f"wrap({expression})", "float": expression}
+
+
+def _bits(operator: str, logical: str) -> dict[str, str]:
+    """Bitwise on integers, logical on bool."""
+    expression = f"{{x}} {operator} {{y}}"
+    return {"bool": f"{{x}} {logical} {{y}}", "int": expression, "uint": expression}
+
+
+def _extremum(name: str) -> dict[str, str]:
+    """fmax and fmin give the other operand where one is NaN."""
     return {
-        "int": f"wrap({{x}} {operator} {{y}})",
-        "uint": f"{{x}} {operator} {{y}}",
-        "float": f"{{x}} {operator} {{y}}",
+        "f32": f"f{name}f({{x}}, {{y}})",
+        "f64": f"f{name}({{x}}, {{y}})",
+        "int": f"{name}({{x}}, {{y}})",
+        "uint": f"{name}({{x}}, {{y}})",
     }
 
 
@@ -72,21 +86,47 @@ ROWS: tuple[Scalar, ...] = (
         2,
         NUMBERS,
         numeric.div,
-        "div({x}, {y})",
+        {"float": "{x} / {y}", "int": "int_div({x}, {y})", "uint": "int_div({x}, {y})"},
         "arith.division",
         "x / y: floats correctly rounded, integers toward zero.",
     ),
-    Scalar("div_rn", 2, (F32,), numeric.div, "div({x}, {y})", "arith.division", "x / y, correctly rounded."),
-    Scalar("rem", 2, NUMBERS, numeric.rem, "rem({x}, {y})", "arith.division", "C remainder: the sign of x."),
-    Scalar("fma", 3, FLOATS, numeric.fma, "fma({x}, {y}, {z})", "arith.fma", "x * y + z with one rounding."),
-    Scalar("and", 2, BITS, np.bitwise_and, "{x} & {y}", "arith.bitwise", "Bitwise and.", commutative=True),
-    Scalar("or", 2, BITS, np.bitwise_or, "{x} | {y}", "arith.bitwise", "Bitwise or.", commutative=True),
+    Scalar("div_rn", 2, (F32,), numeric.div, "{x} / {y}", "arith.division", "x / y, correctly rounded."),
+    Scalar(
+        "rem",
+        2,
+        NUMBERS,
+        numeric.rem,
+        {
+            "f32": "fmodf({x}, {y})",
+            "f64": "fmod({x}, {y})",
+            "int": "int_rem({x}, {y})",
+            "uint": "int_rem({x}, {y})",
+        },
+        "arith.division",
+        "C remainder: the sign of x.",
+    ),
+    Scalar(
+        "fma",
+        3,
+        FLOATS,
+        numeric.fma,
+        {
+            "f32": "fmaf({x}, {y}, {z})",
+            "f64": "fma({x}, {y}, {z})",
+            "f16": "fma_f16({x}, {y}, {z})",
+            "bf16": "fma_bf16({x}, {y}, {z})",
+        },
+        "arith.fma",
+        "x * y + z with one rounding.",
+    ),
+    Scalar("and", 2, BITS, np.bitwise_and, _bits("&", "&&"), "arith.bitwise", "Bitwise and.", commutative=True),
+    Scalar("or", 2, BITS, np.bitwise_or, _bits("|", "||"), "arith.bitwise", "Bitwise or.", commutative=True),
     Scalar(
         "xor",
         2,
         BITS,
         np.bitwise_xor,
-        "{x} ^ {y}",
+        _bits("^", "!="),
         "arith.bitwise",
         "Bitwise exclusive or.",
         commutative=True,
@@ -96,7 +136,7 @@ ROWS: tuple[Scalar, ...] = (
         2,
         INTS,
         numeric.shl,
-        "shl({x}, {y})",
+        "shift_left({x}, {y})",
         "arith.shift",
         "x << y; 0 where y is not below the width.",
     ),
@@ -105,7 +145,7 @@ ROWS: tuple[Scalar, ...] = (
         2,
         INTS,
         numeric.shr,
-        "shr({x}, {y})",
+        "shift_right({x}, {y})",
         "arith.shift",
         "x >> y, arithmetic for signed x; 0 or all sign bits where y is not below the width.",
     ),
@@ -114,7 +154,12 @@ ROWS: tuple[Scalar, ...] = (
         2,
         tuple(d for d in INTS if d.bits >= 32),
         numeric.umulhi,
-        "umulhi({x}, {y})",
+        {
+            "i32": "(int)__umulhi({x}, {y})",
+            "u32": "__umulhi({x}, {y})",
+            "i64": "(long long)__umul64hi({x}, {y})",
+            "u64": "__umul64hi({x}, {y})",
+        },
         "arith.umulhi",
         "High half of the unsigned product.",
         commutative=True,
@@ -124,7 +169,7 @@ ROWS: tuple[Scalar, ...] = (
         1,
         BITS,
         np.invert,
-        {"bool": "!{x}", "int": "~{x}", "uint": "~{x}"},
+        {"bool": "!{x}", "int": "~{x}", "uint": "wrap(~{x})"},
         "arith.bitwise",
         "Bitwise complement.",
     ),
@@ -142,7 +187,7 @@ ROWS: tuple[Scalar, ...] = (
         1,
         NUMBERS,
         numeric.absolute,
-        "abs({x})",
+        {"f32": "fabsf({x})", "f64": "fabs({x})", "int": "int_abs({x})", "uint": "{x}"},
         "math.abs",
         "|x|; the least integer is its own absolute value.",
     ),
@@ -157,7 +202,7 @@ ROWS: tuple[Scalar, ...] = (
         2,
         NUMBERS,
         numeric.maximum,
-        "maximum({x}, {y})",
+        _extremum("max"),
         "select.extrema",
         "The larger operand; the other operand where one is NaN.",
     ),
@@ -166,7 +211,7 @@ ROWS: tuple[Scalar, ...] = (
         2,
         NUMBERS,
         numeric.minimum,
-        "minimum({x}, {y})",
+        _extremum("min"),
         "select.extrema",
         "The smaller operand; the other operand where one is NaN.",
     ),
@@ -195,8 +240,8 @@ ROWS: tuple[Scalar, ...] = (
     _math("sin", numeric.through_f64(np.sin), "sinf({x})", "sin({x})", "Sine of x radians."),
     _math("cos", numeric.through_f64(np.cos), "cosf({x})", "cos({x})", "Cosine of x radians."),
     _math("erf", numeric.erf, "erff({x})", "erf({x})", "Error function."),
-    _math("sqrt", np.sqrt, "sqrt_rn({x})", "sqrt_rn({x})", "Square root, correctly rounded."),
-    Scalar("sqrt_rn", 1, (F32,), np.sqrt, "sqrt_rn({x})", "math.sqrt", "Square root, correctly rounded."),
+    _math("sqrt", np.sqrt, "sqrtf({x})", "sqrt({x})", "Square root, correctly rounded."),
+    Scalar("sqrt_rn", 1, (F32,), np.sqrt, "sqrtf({x})", "math.sqrt", "Square root, correctly rounded."),
     _math("rsqrt", numeric.rsqrt, "rsqrtf({x})", "rsqrt({x})", "Reciprocal square root."),
     _math("floor", np.floor, "floorf({x})", "floor({x})", "The largest integer not above x."),
     _math("ceil", np.ceil, "ceilf({x})", "ceil({x})", "The smallest integer not below x."),

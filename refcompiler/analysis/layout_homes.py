@@ -1,0 +1,162 @@
+"""Which layout each block lives in: memory accesses anchor coalesced layouts, everything else follows its operands."""
+
+from __future__ import annotations
+
+from refcompiler.analysis.axis import MAX_ACCESS_BYTES, AxisAnalysis
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import BlockType, element_of, shape_of
+from refcompiler.layouts import LinearLayout, blocked, blocked_for, contiguous_elements, mixes_axis
+
+WARP_SIZE = 32
+SECTOR_BYTES = 32  # what one memory transaction moves at least
+
+
+class Anchors:
+    """One coalesced layout per shape and order of dimensions, shared by all accesses of that kind."""
+
+    def __init__(self, func: Func, axis: AxisAnalysis, num_warps: int):
+        self.axis, self.num_warps = axis, num_warps
+        self.vectors: dict[tuple, tuple[int, int]] = {}  # (shape, order) -> (widest proven vector, its cap)
+        for op in func.walk():
+            if op.name in ("load", "store") and access_shape(op):
+                self._record(op)
+
+    def _record(self, op: Op) -> None:
+        shape, order = access_shape(op), self.order(op.pointer, access_shape(op))
+        width = 1
+        if shape_of(op.pointer.type) == shape:
+            width = self.axis.vector_width(order[0], op.pointer, op.mask)
+        cap = MAX_ACCESS_BYTES // element_of(op.pointer.type).pointee.itemsize
+        widest, smallest_cap = self.vectors.get((shape, order), (1, MAX_ACCESS_BYTES))
+        self.vectors[shape, order] = (max(widest, width), min(smallest_cap, cap))
+
+    def order(self, value: Value, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if shape_of(value.type) == shape:
+            return self.axis.order(value)
+        return tuple(reversed(range(len(shape))))
+
+    def layout(self, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> LinearLayout:
+        """The layout of the accesses of that shape and order; without an order that of the first such access."""
+        if order is None:
+            order = next((o for s, o in self.vectors if s == shape), tuple(reversed(range(len(shape)))))
+        widest, cap = self.vectors.get((shape, order), (1, 1))
+        return blocked_for(shape, self.num_warps, min(widest, cap), order)
+
+    def of(self, value: Value) -> LinearLayout:
+        """The layout a block is given where nothing else decides: that of accesses with its contiguity."""
+        shape, order = shape_of(value.type), self.axis.order(value)
+        return self.layout(shape, order if (shape, order) in self.vectors else None)
+
+    def for_reduction(self, shape: tuple[int, ...], axis: int) -> LinearLayout:
+        """The reduced axis in registers as far as the other dimensions can occupy the threads."""
+        threads = self.num_warps * WARP_SIZE
+        lanes, warps, rest = [1] * len(shape), [1] * len(shape), list(shape)
+        order = [d for d in reversed(range(len(shape))) if d != axis] + [axis]
+        for counts, budget in ((lanes, WARP_SIZE), (warps, threads // WARP_SIZE)):
+            for dim in order:
+                counts[dim] = min(budget, rest[dim])
+                rest[dim] //= counts[dim]
+                budget //= counts[dim]
+            counts[order[0]] *= budget
+        return blocked(shape, [1] * len(shape), lanes, warps, order)
+
+
+def access_shape(op: Op) -> tuple[int, ...]:
+    """The shape of a load or store at the tile level; () for a scalar access."""
+    return shape_of(op.result.type) if op.results else shape_of(op.pointer.type)
+
+
+STRUCTURAL = frozenset({"expand_dims", "broadcast", "trans", "reshape"})
+
+
+class Homes:
+    """The layout in which each block value is computed; None where it is cheap to compute in any layout asked for.
+
+    Cheap are blocks made from indices and scalars alone, and ops that only change the shape: asking for their result
+    in a layout asks for their operand in the layout before the change, where blocks are smaller.
+    """
+
+    def __init__(self, func: Func, anchors: Anchors):
+        self.anchors = anchors
+        self.homes: dict[Value, LinearLayout | None] = {}
+        self._block(func.body)
+
+    def of(self, value: Value | None) -> LinearLayout | None:
+        return None if value is None or isinstance(value, Constant) else self.homes.get(value)
+
+    def access(self, op: Op) -> LinearLayout:
+        """Where a load or store happens: in the coalesced layout, or where its pointers are if that is as good."""
+        shape = access_shape(op)
+        home = self.of(op.pointer)
+        anchor = self.anchors.layout(shape, self.anchors.order(op.pointer, shape))
+        if home is not None and home.shape == shape and self._as_good(home, op):
+            return home
+        value = self.of(op.value) if op.name == "store" else None
+        if value is not None and value.shape == shape and self._as_good(value, op):
+            return value
+        return anchor
+
+    def _as_good(self, layout: LinearLayout, op: Op) -> bool:
+        """True if neighbouring lanes of ``layout`` touch whole sectors, or if the block is too small to matter."""
+        shape = access_shape(op)
+        numel, itemsize = 1 << sum(e.bit_length() - 1 for e in shape), element_of(op.pointer.type).pointee.itemsize
+        if shape_of(op.pointer.type) != shape or numel <= self.anchors.num_warps * WARP_SIZE:
+            return True
+        dim = self.anchors.order(op.pointer, shape)[0]
+        contiguity = self.anchors.axis.of(op.pointer).contiguity[dim]
+        run = min(contiguous_elements(layout, dim), MAX_ACCESS_BYTES // itemsize)
+        below = 1
+        for extent in shape[dim + 1 :]:
+            below *= extent
+        while run < contiguity and run * below in layout.packed_bases("lane"):
+            run *= 2
+        return run * itemsize >= min(2 * SECTOR_BYTES, contiguity * itemsize)
+
+    # --- the walk
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if op.name == "for":
+                self._loop(op)
+                continue
+            if op.body is not None and op.name != "reduce":
+                self._block(op.body)
+            for result in op.results:
+                if isinstance(result.type, BlockType):
+                    self.homes[result] = self._home(op, result)
+
+    def _home(self, op: Op, result: Value) -> LinearLayout | None:
+        if op.name == "load":
+            return self.access(op)
+        if op.name == "reduce":
+            return self.reduced(op).slice(op.axis)
+        if op.name in STRUCTURAL:
+            home = self.of(op.x)
+            if home is None or op.name == "broadcast":
+                return None
+            if op.name == "expand_dims":
+                return home.expand_dims(op.axis)
+            return home.transpose(op.order) if op.name == "trans" else home.reshape(result.type.shape)
+        homes = (self.of(o) for o in op.operands)
+        return next((h for h in homes if h is not None and h.shape == result.type.shape), None)
+
+    def reduced(self, op: Op) -> LinearLayout:
+        """The layout in which the operands of a reduction are combined."""
+        shape = shape_of(op.blocks[0].type)
+        for block in op.blocks:
+            home = self.of(block)
+            if home is not None and home.shape == shape and not mixes_axis(home, op.axis):
+                return home
+        return self.anchors.for_reduction(shape, op.axis)
+
+    def _loop(self, op: Op) -> None:
+        """A carried block lives where an iteration computes it, else where it starts, else in its default layout."""
+        carried = [a for a in op.body.args if isinstance(a.type, BlockType)]
+        self.homes.update(dict.fromkeys(carried))
+        self._block(op.body)
+        for arg, init, value in zip(op.body.args[1:], op.inits, op.body.terminator.operands, strict=True):
+            if isinstance(arg.type, BlockType):
+                self.homes[arg] = self.of(value) or self.of(init) or self.anchors.of(arg)
+        self._block(op.body)
+        for arg, result in zip(op.body.args[1:], op.results, strict=True):
+            if isinstance(arg.type, BlockType):
+                self.homes[result] = self.homes[arg]

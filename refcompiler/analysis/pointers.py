@@ -1,0 +1,60 @@
+"""Where pointers come from: the parameters that a pointer may point into, and which pointers are written through."""
+
+from __future__ import annotations
+
+from refcompiler.ir.core import Func, Op, Value
+from refcompiler.ir.types import PointerType, element_of
+
+_DERIVED = frozenset({"addptr", "splat", "bitcast", "select", "extract", "pack"})
+
+
+class Pointers:
+    """Provenance of the pointers of a SIMT function, through arithmetic, selection and loops."""
+
+    def __init__(self, func: Func):
+        self.func = func
+        self.carried: dict[Value, tuple[Value, Value]] = {}  # carried value or result -> (init, yielded value)
+        for op in func.walk():
+            if op.name == "for":
+                pairs = zip(op.inits, op.body.terminator.operands, strict=True)
+                for arg, result, pair in zip(op.body.args[1:], op.results, pairs, strict=True):
+                    self.carried[arg] = self.carried[result] = pair
+
+    def sources(self, value: Value) -> list[Value] | None:
+        """The pointers that ``value`` was made from; None where that is not known, [] for a parameter."""
+        if value in self.carried:
+            return list(self.carried[value])
+        if isinstance(value.owner, Op) and value.owner.name in _DERIVED:
+            return [o for o in value.owner.operands if isinstance(element_of(o.type), PointerType)]
+        return [] if value in self.func.params else None
+
+    def closure(self, pointers: list[Value]) -> tuple[set[Value], bool]:
+        """All pointers that ``pointers`` are made from, themselves included; False if some origin is unknown."""
+        seen: set[Value] = set()
+        known, open_ = True, list(pointers)
+        while open_:
+            value = open_.pop()
+            if value not in seen:
+                seen.add(value)
+                sources = self.sources(value)
+                known = known and sources is not None
+                open_ += sources or []
+        return seen, known
+
+    def parameters(self, pointer: Value) -> frozenset[Value]:
+        """The parameters that ``pointer`` may point into."""
+        reached, known = self.closure([pointer])
+        return frozenset(p for p in self.func.params if p in reached or not known)
+
+    def written(self) -> set[Value]:
+        """The pointers, parameters included, through which something is stored."""
+        return self.closure([op.pointer for op in self.func.walk() if op.name == "st_global"])[0]
+
+    def offsets(self, pointer: Value) -> tuple[Value, ...]:
+        """How ``pointer`` is offset from the parameter it points into; ends with its root if that is no parameter."""
+        chain: list[Value] = []
+        while isinstance(pointer.owner, Op) and pointer.owner.name in ("addptr", "splat"):
+            if pointer.owner.name == "addptr":
+                chain.append(pointer.owner.offset)
+            pointer = pointer.owner.operands[0]
+        return tuple(chain) if pointer in self.func.params else (*chain, pointer)

@@ -1,0 +1,160 @@
+"""Intervals of integer values, at every level: which values can occur, and which sums cannot wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import DType, element_of
+
+Interval = tuple[int, int]  # least and greatest value, both included
+
+GRID_LIMITS = (2**31 - 1, 65535, 65535)  # extents of a grid, per axis
+
+
+class Ranges:
+    """The intervals of all integer values of a function, each sound for every element, thread and iteration."""
+
+    def __init__(self, func: Func):
+        self.threads = func.attrs.get("num_warps", 32) * 32
+        self.intervals: dict[Value, Interval] = {}
+        self.exact: set[Op] = set()  # ops whose mathematical result always fits the type
+        for param in func.params:
+            if isinstance(param.type, DType) and param.type.is_int and func.hints.get(param.name) == 1:
+                self.intervals[param] = (1, 1)
+        self._block(func.body)
+
+    def of(self, value: Value) -> Interval | None:
+        """The interval of ``value``; None where it is no integer."""
+        if isinstance(value, Constant):
+            return (int(value.value), int(value.value)) if not value.type.is_float else None
+        dtype = element_of(value.type)
+        if not isinstance(dtype, DType) or dtype.is_float:
+            return None
+        return self.intervals.get(value, (dtype.min_int, dtype.max_int) if dtype.is_int else (0, 1))
+
+    def constant(self, value: Value) -> int | None:
+        """The one value that ``value`` has in every element, if that is known."""
+        interval = self.of(value)
+        return interval[0] if interval is not None and interval[0] == interval[1] else None
+
+    def non_negative(self, value: Value) -> bool:
+        interval = self.of(value)
+        return interval is not None and interval[0] >= 0
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if op.name == "for":
+                self._loop(op)
+            elif op.body is not None:
+                self._block(op.body)
+            elif len(op.results) == 1:
+                self._op(op)
+
+    def _loop(self, op: Op) -> None:
+        start, stop, step = (self.of(v) for v in (op.start, op.stop, op.step))
+        if step[0] > 0:
+            self.intervals[op.body.args[0]] = (start[0], max(start[0], stop[1] - 1))
+        elif step[1] < 0:
+            self.intervals[op.body.args[0]] = (min(start[1], stop[0] + 1), start[1])
+        self._block(op.body)
+
+    def _op(self, op: Op) -> None:
+        result = op.results[0]
+        dtype = element_of(result.type)
+        if not isinstance(dtype, DType) or not dtype.is_int:
+            return
+        interval = self._special(op)
+        if interval is None:
+            rule = _RULES.get(op.name)
+            operands = [self.of(o) for o in op.operands]
+            interval = rule(*operands) if rule and all(o is not None for o in operands) else None
+        if interval is not None and dtype.min_int <= interval[0] and interval[1] <= dtype.max_int:
+            self.intervals[result] = interval
+            self.exact.add(op)
+
+    def _special(self, op: Op) -> Interval | None:
+        if op.name == "thread_id":
+            return 0, self.threads - 1
+        if op.name in ("program_id", "num_programs"):
+            limit = GRID_LIMITS[op.axis]
+            return (0, limit - 1) if op.name == "program_id" else (1, limit)
+        if op.name == "arange":
+            return op.start, op.end - 1
+        if op.name == "constants":
+            return min(op.values), max(op.values)
+        if op.name == "select":
+            return _join(self.of(op.x), self.of(op.y))
+        if op.name == "cast":
+            return self.of(op.x)
+        if op.name in ("pack", "reduce") and op.operands and not (op.name == "reduce" and _sums(op)):
+            intervals = [self.of(v) for v in op.operands]
+            return (min(i[0] for i in intervals), max(i[1] for i in intervals))
+        if op.name in _MOVES:
+            return self.of(op.operands[0])
+        return None
+
+
+_MOVES = frozenset("full broadcast expand_dims reshape trans convert_layout splat extract shfl_xor shfl_idx".split())
+
+
+def _sums(op: Op) -> bool:
+    return op.attrs.get("combine") not in ("maximum", "minimum")
+
+
+def _join(a: Interval | None, b: Interval | None) -> Interval | None:
+    return (min(a[0], b[0]), max(a[1], b[1])) if a is not None and b is not None else None
+
+
+def _corners(function: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:
+    def rule(x: Interval, y: Interval) -> Interval:
+        corners = [function(a, b) for a in x for b in y]
+        return min(corners), max(corners)
+
+    return rule
+
+
+def _div(x: Interval, y: Interval) -> Interval | None:
+    if y[0] <= 0 or x[0] < 0:
+        return None
+    return x[0] // y[1], x[1] // y[0]
+
+
+def _rem(x: Interval, y: Interval) -> Interval | None:
+    return (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None
+
+
+def _shl(x: Interval, y: Interval) -> Interval | None:
+    return _corners(lambda a, b: a << b)(x, y) if 0 <= y[0] and y[1] < 64 else None
+
+
+def _shr(x: Interval, y: Interval) -> Interval | None:
+    return (x[0] >> y[1], x[1] >> y[0]) if x[0] >= 0 and 0 <= y[0] and y[1] < 64 else None
+
+
+def _and(x: Interval, y: Interval) -> Interval | None:
+    bounds = [i[1] for i in (x, y) if i[0] >= 0]
+    return (0, min(bounds)) if bounds else None
+
+
+def _or(x: Interval, y: Interval) -> Interval | None:
+    if x[0] < 0 or y[0] < 0:
+        return None
+    return 0, (1 << max(x[1], y[1]).bit_length()) - 1
+
+
+_RULES: dict[str, Callable[..., Interval | None]] = {
+    "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "mul": _corners(lambda a, b: a * b),
+    "neg": lambda x: (-x[1], -x[0]),
+    "maximum": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "minimum": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    "div": _div,
+    "rem": _rem,
+    "shl": _shl,
+    "shr": _shr,
+    "and": _and,
+    "or": _or,
+    "xor": _or,
+}

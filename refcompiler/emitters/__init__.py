@@ -1,0 +1,1 @@
+"""Printers of SIMT IR in the languages that external compilers read."""

@@ -1,0 +1,369 @@
+"""Statements of a CUDA C++ kernel: one per op that is no expression, registers in unrolled loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from refcompiler.analysis.pointers import Pointers
+from refcompiler.analysis.ranges import Ranges
+from refcompiler.dialects.simt.registers import count_of
+from refcompiler.emitters.cuda.expressions import Expr, c_type, memory_type
+from refcompiler.emitters.cuda.names import RESERVED, Namer, entry_name
+from refcompiler.emitters.cuda.plan import Plan, trips
+from refcompiler.emitters.cuda.prelude import prelude_for
+from refcompiler.emitters.cuda.text import Renderer
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import DType, PointerType, RegType, element_of
+
+MAX_UNROLLED = 256  # beyond this many registers a thread cannot hold them anyway
+LINE = 110
+_MEMORY = frozenset({"ld_global", "st_global", "ld_shared", "st_shared"})
+
+
+def emit(func: Func) -> str:
+    """The CUDA C++ translation unit of a SIMT function: the prelude functions it uses and one kernel."""
+    return _Kernel(func).text()
+
+
+@dataclass(eq=False)
+class _Assign:
+    """``target = value`` for a carried variable, at its start or at the end of an iteration."""
+
+    target: Value
+    value: Value
+    into: str = ""  # the variable, where it is not the target's own
+
+    @property
+    def count(self) -> int:
+        return count_of(self.target.type)
+
+
+@dataclass
+class _Group:
+    """Statements over the same number of registers, written as one loop."""
+
+    count: int
+    steps: list[Op | _Assign] = field(default_factory=list)
+
+
+class _Kernel:
+    def __init__(self, func: Func):
+        self.func = func
+        self.plan = Plan(func)
+        self.pointers = Pointers(func)
+        self.written = self.pointers.written()
+        self.namer = Namer(set(RESERVED))
+        self.lines: list[str] = []
+        self.tables: list[str] = []
+        self.depth = 1
+        self.group: _Group | None = None
+        self.renderer = Renderer(Ranges(func), self.plan, self.written, self.table)
+        for param in func.params:
+            self.renderer.names[param] = self.namer.name(param.name)
+        self.index = self.namer.name("r")
+
+    # --- the whole
+    def text(self) -> str:
+        self.block(self.func.body)
+        self.flush()
+        body = "\n".join([*self.tables, *self.lines])
+        head = self.header()
+        prelude = prelude_for(head + body)
+        return (prelude + "\n" if prelude else "") + f"{head}\n{body}\n}}\n"
+
+    def header(self) -> str:
+        items = [f"{self.type_of(p)} {self.renderer.names[p]}" for p in self.func.params]
+        threads = self.func.attrs["threads"]
+        start = f'extern "C" __global__ void __launch_bounds__({threads}) {entry_name(self.func)}('
+        joined = start + ", ".join(items) + ") {"
+        if len(joined) > LINE:
+            joined = start + "\n    " + ",\n    ".join(items) + ") {"
+        if self.func.attrs.get("shared_bytes"):
+            joined += "\n    extern __shared__ __align__(16) unsigned char shared[];"
+        return joined
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    def table(self, values: tuple[int, ...]) -> str:
+        name = self.namer.name("table")
+        self.tables.append(f"    constexpr int {name}[{len(values)}] = {{{', '.join(map(str, values))}}};")
+        return name
+
+    def type_of(self, value: Value) -> str:
+        return c_type(element_of(value.type), const=value not in self.written)
+
+    # --- grouping
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            if op in self.plan.inlined or op.terminator:
+                continue
+            self.step(op)
+
+    def step(self, step: Op | _Assign) -> None:
+        """Add a statement: to the open loop over registers, before it, or after closing it."""
+        if isinstance(step, Op) and step.name in ("st_global", "st_shared") and step.width > 1:
+            self.flush()
+            self.as_array(step)
+        count = step.count if isinstance(step, _Assign) else trips(step)
+        loops = count > 1 and (isinstance(step, _Assign) or step.name not in ("pack", "for"))
+        if loops:
+            if self.group is None or not self.joins(self.group, step, count):
+                self.flush()
+                self.group = _Group(count)
+            self.group.steps.append(step)
+        else:
+            if self.group is not None and not self.stands_before(self.group, step):
+                self.flush()
+            self.statement(step)
+
+    def reads(self, step: Op | _Assign) -> dict[Value, bool]:
+        return self.plan.reads(step.value) if isinstance(step, _Assign) else self.plan.reads_of(step)
+
+    @staticmethod
+    def writes(step: Op | _Assign) -> list[Value]:
+        return [step.target] if isinstance(step, _Assign) else step.results
+
+    def joins(self, group: _Group, step: Op | _Assign, count: int) -> bool:
+        """True if each trip of ``step`` may follow the same trip of the group's statements."""
+        if group.count != count:
+            return False
+        made = {v for s in group.steps for v in self.writes(s)}
+        if any(v in made and not same for v, same in self.reads(step).items()):
+            return False
+        if isinstance(step, _Assign):
+            return all(self.reads(s).get(step.target, True) for s in group.steps)
+        memory = [s.name for s in group.steps if not isinstance(s, _Assign) and s.name in _MEMORY | {"assert"}]
+        if step.name.startswith("ld_"):
+            return all(name.startswith("ld_") for name in memory)
+        wide = any(isinstance(s, Op) and s.attrs.get("width", 1) > 1 for s in group.steps)
+        if wide and any(v in made for v in self.reads(step)):
+            return False
+        return step.name not in _MEMORY | {"assert"} or not memory
+
+    def stands_before(self, group: _Group, step: Op | _Assign) -> bool:
+        """True if a scalar statement may be written before the open loop."""
+        if isinstance(step, _Assign) or not step.pure or step.name == "for":
+            return False
+        made = {v for s in group.steps for v in self.writes(s)}
+        return not any(v in made for v in self.reads(step))
+
+    def flush(self) -> None:
+        """Write the open loop over registers."""
+        group, self.group = self.group, None
+        if group is None:
+            return
+        inside = set(map(id, group.steps))
+        for step in group.steps:
+            if isinstance(step, Op):
+                for value in step.results:
+                    users = self.plan.statements_using(value)
+                    local = all(id(u) in inside for u in users) and step.attrs.get("width", 1) == 1
+                    self.declare(value, local)
+        if group.count <= MAX_UNROLLED:
+            self.line("#pragma unroll")
+        r = self.index
+        self.line(f"for (int {r} = 0; {r} < {group.count}; ++{r}) {{")
+        self.depth += 1
+        for step in group.steps:
+            self.statement(step, Expr(r))
+        self.depth -= 1
+        self.line("}")
+
+    def declare(self, value: Value, local: bool) -> None:
+        """Name the result of a statement in a loop; an array where it is used outside."""
+        name = self.namer.name(self.hint(value))
+        self.renderer.names[value] = name
+        if local:
+            self.renderer.locals.add(value)
+        else:
+            self.line(f"{self.type_of(value)} {name}[{count_of(value.type)}];")
+
+    # --- statements
+    def statement(self, step: Op | _Assign, index: Expr | None = None) -> None:
+        if isinstance(step, _Assign):
+            target = step.into or self.renderer.names[step.target]
+            where = f"[{index}]" if index is not None else ""
+            self.line(f"{target}{where} = {self.renderer.value(step.value, index)};")
+            return
+        special = getattr(self, f"write_{step.name}", None)
+        if special is not None:
+            special(step, index)
+        else:
+            self.define(step.results[0], self.renderer.op(step, index), index)
+
+    def define(self, value: Value, text: Expr, index: Expr | None) -> None:
+        """Give a variable its value: ``const T name = text`` or ``name[index] = text``."""
+        if value not in self.renderer.names:
+            self.renderer.names[value] = self.namer.name(self.hint(value))
+        name = self.renderer.names[value]
+        if index is None or value in self.renderer.locals:
+            constant = "const " if not isinstance(element_of(value.type), PointerType) else ""
+            self.line(f"{constant}{self.type_of(value)} {name} = {text};")
+        else:
+            self.line(f"{name}[{index}] = {text};")
+
+    def write_pack(self, op: Op, index: Expr | None) -> None:
+        self.declare(op.result, local=False)
+        position = 0
+        for operand in op.operands:
+            for i in range(count_of(operand.type)):
+                at = Expr(str(i)) if isinstance(operand.type, RegType) else None
+                name = self.renderer.names[op.result]
+                self.line(f"{name}[{position}] = {self.renderer.value(operand, at)};")
+                position += 1
+
+    def write_ld_global(self, op: Op, index: Expr | None) -> None:
+        if op.width == 1:
+            self.define(op.result, self.renderer.load(op, index), index)
+        else:
+            if op.result not in self.renderer.names:
+                self.declare(op.result, local=False)
+            for text in self.renderer.wide_load(op, index):
+                self.line(text)
+
+    write_ld_shared = write_ld_global
+
+    def write_st_global(self, op: Op, index: Expr | None) -> None:
+        self.line(self.renderer.store(op, index))
+
+    write_st_shared = write_st_global
+
+    def as_array(self, op: Op) -> None:
+        """A wide store reads an array: copy its value into one where it is written otherwise."""
+        value = op.value
+        if value in self.renderer.names and isinstance(value.type, RegType):
+            self.renderer.arrays[op] = self.renderer.names[value]
+            return
+        array = Value(RegType(element_of(value.type), trips(op) * op.width))
+        name = self.renderer.arrays[op] = self.renderer.names[array] = self.namer.name("packed")
+        self.line(f"{self.type_of(array)} {name}[{array.type.count}];")
+        self.step(_Assign(array, value))
+        self.flush()
+
+    def write_barrier(self, op: Op, index: Expr | None) -> None:
+        self.line("__syncthreads();" if self.func.attrs["threads"] > 32 else "__syncwarp();")
+
+    def write_shared_alloc(self, op: Op, index: Expr | None) -> None:
+        element = element_of(op.result.type)
+        type_ = memory_type(element) if isinstance(element, DType) else "const void*"
+        name = self.renderer.names[op.result] = self.namer.name("buffer")
+        place = "shared" if op.offset == 0 else f"(shared + {op.offset})"
+        self.line(f"{type_}* const {name} = ({type_}*){place};")
+
+    def write_assert(self, op: Op, index: Expr | None) -> None:
+        condition = self.renderer.value(op.condition, index)
+        self.line(f"if (!{condition.within(15)}) __trap();")
+
+    # --- loops
+    def write_for(self, op: Op, index: Expr | None) -> None:
+        counter, *carried = op.body.args
+        for arg, init, result in zip(carried, op.inits, op.results, strict=True):
+            name = self.namer.name(self.hint(arg))
+            self.renderer.names[arg] = self.renderer.names[result] = name
+            if isinstance(arg.type, RegType):
+                self.line(f"{self.type_of(arg)} {name}[{arg.type.count}];")
+                self.step(_Assign(arg, init))
+            else:
+                self.line(f"{self.type_of(arg)} {name} = {self.renderer.value(init, None)};")
+        self.flush()
+        self.renderer.names[counter] = self.namer.name(counter.name or "i")
+        after = self.open_loop(op)
+        self.depth += 1
+        self.block(op.body)
+        self.assign(carried, op.body.terminator.operands)
+        self.flush()
+        if after:
+            self.line(after)
+        self.depth -= 1
+        self.line("}")
+
+    def open_loop(self, op: Op) -> str:
+        """Write the head of a loop; returns what must end its body."""
+        start, stop, step = (self.renderer.value(v, None) for v in op.operands[:3])
+        type_ = self.type_of(op.start)
+        name = self.renderer.names[op.body.args[0]]
+        by = op.step.value if isinstance(op.step, Constant) else 0
+        if by and self.renderer.ranges_allow(op.stop, by):
+            compare = "<" if by > 0 else ">"
+            advance = {1: f"++{name}", -1: f"--{name}"}.get(by, f"{name} {'+' if by > 0 else '-'}= {abs(by)}")
+            self.line(f"for ({type_} {name} = {start}; {name} {compare} {stop.within(11)}; {advance}) {{")
+            return ""
+        unsigned = "unsigned long long" if element_of(op.start.type).bits == 64 else "unsigned"
+        self.line(f"{type_} {name} = {start};")
+        trips_name = self.namer.name("trips")
+        count = f"trip_count<{type_}, {unsigned}>({start}, {stop}, {step})"
+        self.line(f"for ({unsigned} {trips_name} = {count}; {trips_name} > 0; --{trips_name}) {{")
+        return f"{name} = ({type_})({name} + ({unsigned}){step.within(15)});"
+
+    def assign(self, carried: list[Value], values: list[Value]) -> None:
+        """All carried variables take their next values at once."""
+        pairs = [(t, v) for t, v in zip(carried, values, strict=True) if t is not v]
+        reads = [self.plan.reads(v) for _, v in pairs]
+        clash = any(pairs[i][0] in reads[j] for i in range(len(pairs)) for j in range(i + 1, len(pairs)))
+        if not clash:
+            for target, value in pairs:
+                self.step(_Assign(target, value))
+            return
+        later = []
+        for target, value in pairs:
+            name = self.namer.name("next_" + self.renderer.names[target])
+            if isinstance(target.type, RegType):
+                self.line(f"{self.type_of(target)} {name}[{target.type.count}];")
+                self.step(_Assign(target, value, name))
+            else:
+                self.flush()
+                self.line(f"{self.type_of(target)} {name} = {self.renderer.value(value, None)};")
+            later.append((target, name))
+        self.flush()
+        for target, name in later:
+            if isinstance(target.type, RegType):
+                r = self.index
+                self.line("#pragma unroll")
+                self.line(f"for (int {r} = 0; {r} < {target.type.count}; ++{r}) "
+                          f"{self.renderer.names[target]}[{r}] = {name}[{r}];")  # fmt: skip
+            else:
+                self.line(f"{self.renderer.names[target]} = {name};")
+
+    # --- names
+    def hint(self, value: Value) -> str:
+        """A name that says what the value is."""
+        if value.name is not None:
+            return value.name
+        owner = value.owner
+        if not isinstance(owner, Op):
+            return "ptr" if isinstance(element_of(value.type), PointerType) else "acc"
+        if owner.name in ("ld_global", "addptr"):
+            roots = self.pointers.parameters(owner.pointer)
+            base = self.renderer.names[next(iter(roots))] if len(roots) == 1 else "global"
+            return base + ("_value" if owner.name == "ld_global" else "_ptr")
+        if owner.name == "program_id":
+            return ("pid", "pid_y", "pid_z")[owner.axis]
+        if owner.name in _NAMES:
+            return _NAMES[owner.name]
+        element = element_of(value.type)
+        if isinstance(element, DType) and element.is_float:
+            return _FLOAT_NAMES.get(owner.name, owner.name + "_value")
+        return "mask" if isinstance(element, DType) and element.is_bool else "index"
+
+
+_NAMES = {
+    "thread_id": "tid",
+    "num_programs": "programs",
+    "ld_shared": "gathered",
+    "shfl_xor": "other",
+    "shfl_idx": "other",
+    "select": "selected",
+}
+_FLOAT_NAMES = {
+    "add": "sum",
+    "sub": "difference",
+    "mul": "product",
+    "div": "quotient",
+    "fma": "sum",
+    "maximum": "largest",
+    "minimum": "smallest",
+    "neg": "negative",
+    "pack": "packed",
+    "cast": "converted",
+}

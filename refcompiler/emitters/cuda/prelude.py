@@ -1,0 +1,179 @@
+"""Device functions that generated kernels call; a kernel's source holds only those that it uses."""
+
+from __future__ import annotations
+
+import re
+
+from refcompiler.ir.types import INTS, DType
+
+_INLINE = "static __device__ __forceinline__"
+
+C_TYPES = {
+    "bool": "bool",
+    "i8": "signed char",
+    "i16": "short",
+    "i32": "int",
+    "i64": "long long",
+    "u8": "unsigned char",
+    "u16": "unsigned short",
+    "u32": "unsigned",
+    "u64": "unsigned long long",
+    "f16": "unsigned short",
+    "bf16": "unsigned short",
+    "f32": "float",
+    "f64": "double",
+}
+
+
+def _float_to_int(source: str, target: DType) -> str:
+    """PTX cvt.rzi: toward zero, saturating. It takes NaN to 0 only where neither side has 64 bits."""
+    wide = target.bits == 64
+    word = {("int", False): "int", ("int", True): "ll", ("uint", False): "uint", ("uint", True): "ull"}
+    converted = f"__{'float' if source == 'f32' else 'double'}2{word[target.kind, wide]}_rz(x)"
+    if target.bits < 32:
+        suffix = "" if target.kind == "int" else "u"
+        converted = f"min({converted}, {target.max_int}{suffix})"
+        if target.kind == "int":
+            converted = f"max({converted}, {target.min_int})"
+    if wide or source == "f64":
+        converted = f"x != x ? 0 : {converted}"
+    return (
+        f"{_INLINE} {C_TYPES[target.name]} {source}_to_{target}({C_TYPES[source]} x) {{\n    return {converted};\n}}\n"
+    )
+
+
+_ACCESS = """template <typename T, int N>
+struct alignas(N * sizeof(T)) Vector {
+    T element[N];
+};
+"""
+
+PRELUDE: dict[str, str] = {
+    "Vector": _ACCESS,
+    "load": f"""template <int N, typename R, typename T>
+{_INLINE} void load(R* to, const T* from) {{
+    const Vector<T, N> v = *reinterpret_cast<const Vector<T, N>*>(from);
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = v.element[i];
+}}
+""",
+    "load_or": f"""template <int N, typename R, typename T>
+{_INLINE} void load_or(R* to, bool mask, const T* from, R other) {{
+    Vector<T, N> v;
+#pragma unroll
+    for (int i = 0; i < N; ++i) v.element[i] = other;
+    if (mask) v = *reinterpret_cast<const Vector<T, N>*>(from);
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = v.element[i];
+}}
+""",
+    "store": f"""template <int N, typename R, typename T>
+{_INLINE} void store(T* to, const R* from) {{
+    Vector<T, N> v;
+#pragma unroll
+    for (int i = 0; i < N; ++i) v.element[i] = from[i];
+    *reinterpret_cast<Vector<T, N>*>(to) = v;
+}}
+""",
+    "int_div": f"""// x / 0 is unpredictable and traps nowhere; the least integer / -1 wraps
+template <typename T>
+{_INLINE} T int_div(T x, T y) {{
+    if (y == 0) return 0;
+    return T(-1) < T(0) && y == T(-1) ? T(0ull - x) : T(x / y);
+}}
+""",
+    "int_rem": f"""template <typename T>
+{_INLINE} T int_rem(T x, T y) {{
+    return y == 0 || (T(-1) < T(0) && y == T(-1)) ? T(0) : T(x % y);
+}}
+""",
+    "int_abs": f"""template <typename T>
+{_INLINE} T int_abs(T x) {{
+    return x < 0 ? T(0ull - x) : x;
+}}
+""",
+    "shift_left": f"""// 0 where y, read as unsigned, is not below the width
+template <typename T>
+{_INLINE} T shift_left(T x, T y) {{
+    return y >= 0 && y < T(8 * sizeof(T)) ? T((unsigned long long)x << y) : T(0);
+}}
+""",
+    "shift_right": f"""// 0, or all sign bits, where y, read as unsigned, is not below the width
+template <typename T>
+{_INLINE} T shift_right(T x, T y) {{
+    return y >= 0 && y < T(8 * sizeof(T)) ? T(x >> y) : T(x < 0 ? -1 : 0);
+}}
+""",
+    "maximum_nan": f"""template <typename T>
+{_INLINE} T maximum_nan(T x, T y) {{
+    return x != x ? x : y != y ? y : fmax(x, y);
+}}
+""",
+    "minimum_nan": f"""template <typename T>
+{_INLINE} T minimum_nan(T x, T y) {{
+    return x != x ? x : y != y ? y : fmin(x, y);
+}}
+""",
+    "trip_count": f"""// how often a loop from start to stop runs; counting up or down, without overflow
+template <typename T, typename U>
+{_INLINE} U trip_count(T start, T stop, T step) {{
+    if (step > 0) return start < stop ? ((U)stop - (U)start - 1) / (U)step + 1 : 0;
+    return step < 0 && stop < start ? ((U)start - (U)stop - 1) / (0 - (U)step) + 1 : 0;
+}}
+""",
+    "f16_to_f32": f"""{_INLINE} float f16_to_f32(unsigned short x) {{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+}}
+""",
+    "f32_to_f16": f"""{_INLINE} unsigned short f32_to_f16(float x) {{
+    unsigned short y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}}
+""",
+    "bf16_to_f32": f"""{_INLINE} float bf16_to_f32(unsigned short x) {{
+    return __uint_as_float((unsigned)x << 16);
+}}
+""",
+    "f32_to_bf16": f"""{_INLINE} unsigned short f32_to_bf16(float x) {{
+    unsigned short y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}}
+""",
+    "f64_to_f32_odd": f"""// toward zero, last bit set where inexact: rounding once more to 16 bits is then exact
+{_INLINE} float f64_to_f32_odd(double x) {{
+    const float y = __double2float_rz(x);
+    return (double)y == x ? y : __uint_as_float(__float_as_uint(y) | 1u);
+}}
+""",
+    "fma_f16": f"""{_INLINE} unsigned short fma_f16(unsigned short x, unsigned short y, unsigned short z) {{
+    unsigned short w;
+    asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(w) : "h"(x), "h"(y), "h"(z));
+    return w;
+}}
+""",
+    "fma_bf16": f"""{_INLINE} unsigned short fma_bf16(unsigned short x, unsigned short y, unsigned short z) {{
+    unsigned short w;
+    asm("fma.rn.bf16 %0, %1, %2, %3;" : "=h"(w) : "h"(x), "h"(y), "h"(z));
+    return w;
+}}
+""",
+    **{f"{source}_to_{t}": _float_to_int(source, t) for source in ("f32", "f64") for t in INTS},
+}
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def prelude_for(text: str) -> str:
+    """The prelude functions that ``text`` uses, and those that they use, in the order of the table."""
+    needed: set[str] = set()
+    open_ = [text]
+    while open_:
+        for word in set(_WORD.findall(open_.pop())) & PRELUDE.keys():
+            if word not in needed:
+                needed.add(word)
+                open_.append(PRELUDE[word])
+    return "\n".join(PRELUDE[name] for name in PRELUDE if name in needed)

@@ -1,0 +1,186 @@
+"""Text of values and memory accesses, given the names of the variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from refcompiler.analysis.ranges import Ranges
+from refcompiler.dialects.elementwise import Elementwise
+from refcompiler.emitters.cuda import expressions as e
+from refcompiler.emitters.cuda.expressions import C_TYPES, Expr, binary, call, cast_to
+from refcompiler.emitters.cuda.indexing import entry
+from refcompiler.emitters.cuda.plan import VIEWS, Plan
+from refcompiler.ir.core import Constant, Op, Value
+from refcompiler.ir.types import BOOL, DType, PointerType, RegType, element_of
+
+_GRID = ("x", "y", "z")
+
+
+class Renderer:
+    """Writes values as expressions. ``names`` has the variables; ``locals`` those that are one register of a loop."""
+
+    def __init__(self, ranges: Ranges, plan: Plan, written: set[Value], table: Callable[[tuple[int, ...]], str]):
+        self.ranges, self.plan, self.written, self.table = ranges, plan, written, table
+        self.names: dict[Value, str] = {}
+        self.locals: set[Value] = set()
+        self.arrays: dict[Op, str] = {}  # what a wide store reads
+
+    def value(self, value: Value, index: Expr | None) -> Expr:
+        """The scalar, or the register ``index`` of a vector."""
+        if isinstance(value, Constant):
+            return e.literal(value)
+        name = self.names.get(value)
+        if name is not None:
+            is_vector = isinstance(value.type, RegType) and value not in self.locals
+            return Expr(f"{name}[{index}]" if is_vector else name)
+        return self.op(value.owner, index)
+
+    def op(self, op: Op, index: Expr | None) -> Expr:
+        """An op that is an expression."""
+        if op.name in VIEWS:
+            return self.view(op, index)
+        if op.name == "thread_id":
+            return Expr("(int)threadIdx.x", e.UNARY, Expr("threadIdx.x"))
+        if op.name in ("program_id", "num_programs"):
+            word = f"{'blockIdx' if op.name == 'program_id' else 'gridDim'}.{_GRID[op.axis]}"
+            return Expr(f"(int){word}", e.UNARY, Expr(word))
+        operands = [self.value(o, index) for o in op.operands]
+        source, target = element_of(op.operands[0].type), element_of(op.results[0].type)
+        if op.name == "addptr":
+            return binary(operands[0], "+", operands[1])
+        if op.name == "select":
+            return e.conditional(*operands)
+        if op.name == "cast":
+            return e.cast(operands[0], source, target)
+        if op.name == "bitcast":
+            return e.bitcast(operands[0], source, target, op.results[0] not in self.written)
+        if op.name in ("shfl_xor", "shfl_idx"):
+            return self.shuffle(op, operands, source)
+        assert isinstance(op, Elementwise) and isinstance(source, DType)
+        return self.integer(op, operands, source) or e.scalar_function(
+            op.name, source, operands, op in self.ranges.exact
+        )
+
+    def view(self, op: Op, index: Expr | None) -> Expr:
+        if op.name == "splat":
+            return self.value(op.x, None)
+        values = op.values if op.name == "constants" else op.indices
+        if op.name == "extract" and len(values) == 1:
+            return self.value(op.x, Expr(str(values[0])))
+        place = entry(values, index) or Expr(f"{self.table(values)}[{index}]")
+        if op.name == "extract":
+            return self.value(op.x, place)
+        if not place.text.isdigit():  # arithmetic on a small loop variable: cannot wrap
+            return place
+        return e.literal(Constant(int(place.text), element_of(op.result.type)))
+
+    def integer(self, op: Op, operands: list[Expr], dtype: DType) -> Expr | None:
+        """Division and shifts in plain operators where the second operand allows them."""
+        if not dtype.is_int or op.name not in ("div", "rem", "shl", "shr"):
+            return None
+        low, high = self.ranges.of(op.y)
+        type_ = C_TYPES[dtype.name]
+        x, y = operands
+        if op.name in ("div", "rem"):
+            if low <= 0 and not (low == high and low < -1):
+                return None
+            result = binary(x, "/" if op.name == "div" else "%", y)
+        elif low < 0 or high >= dtype.bits:
+            return None
+        elif op.name == "shr":
+            result = binary(x, ">>", y)
+        elif dtype.kind == "uint" and dtype.bits >= 32:
+            result = binary(x, "<<", y)
+        else:
+            unsigned = "unsigned" if dtype.bits <= 32 else "unsigned long long"
+            modulo = binary(x.modulo or cast_to(unsigned, x), "<<", y)
+            return Expr(f"({type_})({modulo})", e.UNARY, modulo if dtype.bits >= 32 else None)
+        return result if dtype.bits >= 32 else cast_to(type_, result)
+
+    @staticmethod
+    def shuffle(op: Op, operands: list[Expr], element) -> Expr:
+        function = "__shfl_xor_sync" if op.name == "shfl_xor" else "__shfl_sync"
+        lane = Expr(str(op.mask)) if op.name == "shfl_xor" else operands[1]
+        moved = operands[0]
+        type_ = e.c_type(element)
+        if isinstance(element, PointerType):
+            moved = cast_to("unsigned long long", moved)
+        result = call(function, "0xffffffff", moved, lane)
+        narrow = isinstance(element, PointerType) or element is BOOL or element.bits < 32
+        return cast_to(type_, result) if narrow else result
+
+    def ranges_allow(self, stop: Value, step: int) -> bool:
+        """True if counting by ``step`` up to ``stop`` cannot leave the type."""
+        low, high = self.ranges.of(stop)
+        dtype = element_of(stop.type)
+        return abs(step) == 1 or (high + step - 1 <= dtype.max_int if step > 0 else low + step + 1 >= dtype.min_int)
+
+    # --- memory
+    def place(self, op: Op, index: Expr | None) -> tuple[Expr, Expr | None]:
+        """Base and element offset of an access; no offset where the pointer stands for itself."""
+        if op.name.endswith("_shared"):
+            return Expr(self.names[op.buffer]), self.value(op.index, index)
+        pointer = op.pointer
+        if pointer in self.names:
+            return self.value(pointer, index), None
+        owner = pointer.owner
+        while owner.name == "splat":
+            pointer = owner.x
+            if pointer in self.names:
+                return self.value(pointer, None), None
+            owner = pointer.owner
+        if owner.name == "addptr":
+            return self.value(owner.pointer, index), self.value(owner.offset, index)
+        return self.value(pointer, index), None
+
+    def element(self, op: Op, index: Expr | None) -> Expr:
+        base, offset = self.place(op, index)
+        if offset is None:
+            return Expr(f"*{base.within(e.UNARY)}", e.UNARY)
+        return Expr(f"{base.within(e.PRIMARY)}[{offset}]")
+
+    def address(self, op: Op, index: Expr | None) -> Expr:
+        base, offset = self.place(op, index)
+        return base if offset is None or offset.text == "0" else binary(base, "+", offset)
+
+    def load(self, op: Op, index: Expr | None) -> Expr:
+        """One element, under its mask."""
+        loaded = self.element(op, index)
+        element = element_of(op.result.type)
+        if element is BOOL:
+            loaded = binary(loaded, "!=", Expr("0"))
+        if op.name == "ld_shared" or op.mask is None:
+            return loaded
+        return e.conditional(self.value(op.mask, index), loaded, self.other(op, index))
+
+    def other(self, op: Op, index: Expr | None) -> Expr:
+        """What masked-off lanes get: anything, so zero, where the program does not say."""
+        if op.other is not None:
+            return self.value(op.other, index)
+        return e.literal(Constant(0, element_of(op.result.type)))
+
+    def wide_load(self, op: Op, index: Expr | None) -> list[str]:
+        """Statements that fill ``width`` registers by one access."""
+        width, name = op.width, self.names[op.result]
+        to = Expr(name)
+        if index is not None:
+            to = binary(Expr(name), "+", binary(Expr(str(width)), "*", index))
+        if op.name == "ld_shared" or op.mask is None:
+            return [f"load<{width}>({to}, {self.address(op, index)});"]
+        mask = self.value(op.mask, index)
+        if op.other is None or not isinstance(op.other.type, RegType):
+            return [f"load_or<{width}>({to}, {mask}, {self.address(op, index)}, {self.other(op, index)});"]
+        lines = []
+        for i in range(width):
+            at = Expr(str(i)) if index is None else binary(binary(Expr(str(width)), "*", index), "+", Expr(str(i)))
+            lines.append(f"{name}[{at}] = {self.value(op.other, at)};")
+        return [*lines, f"if ({mask}) load<{width}>({to}, {self.address(op, index)});"]
+
+    def store(self, op: Op, index: Expr | None) -> str:
+        guard = f"if ({self.value(op.mask, index)}) " if op.mask is not None else ""
+        if op.width == 1:
+            return f"{guard}{self.element(op, index)} = {self.value(op.value, index)};"
+        source = Expr(self.arrays[op])
+        if index is not None:
+            source = binary(source, "+", binary(Expr(str(op.width)), "*", index))
+        return f"{guard}store<{op.width}>({self.address(op, index)}, {source});"

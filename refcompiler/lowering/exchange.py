@@ -1,0 +1,102 @@
+"""Layout conversion and broadcast: by nothing, registers, shuffles or shared memory, as the layouts' plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refcompiler.dialects.simt.registers import count_of
+from refcompiler.ir.core import Constant, Op, Value
+from refcompiler.ir.types import BlockType, DType, SharedType, element_of
+from refcompiler.layouts import Conversion, SharedExchange, Shuffle, Swap, broadcast, conversion
+from refcompiler.lowering.memory import owned
+from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
+
+POINTER_BYTES = 8
+
+
+def element_bytes(value: Value) -> int:
+    element = element_of(value.type)
+    return element.itemsize if isinstance(element, DType) else POINTER_BYTES
+
+
+@lowers("convert_layout", "reshape")
+def lower_convert(state: Lowering, op: Op) -> None:
+    source, target = layout_of(op.x), layout_of(op.result)
+    if op.name == "reshape":
+        source = source.reshape(target.shape)
+    state.set(op.result, convert(state, state.value(op.x), conversion(source, target, element_bytes(op.x))))
+
+
+@lowers("broadcast")
+def lower_broadcast(state: Lowering, op: Op) -> None:
+    value = state.value(op.x)
+    if isinstance(op.x.type, BlockType):
+        value = convert(state, value, broadcast(layout_of(op.x), layout_of(op.result), element_bytes(op.x)))
+    state.set(op.result, value)
+
+
+@lowers("expand_dims", "trans")
+def lower_view(state: Lowering, op: Op) -> None:
+    """The type rule gives the result the operand's layout, seen in the other shape: registers stay as they are."""
+    state.set(op.result, state.value(op.x))
+
+
+def convert(state: Lowering, value: Value, plan: Conversion) -> Value:
+    """The registers of the plan's destination, given those of its source."""
+    if plan.kind in ("none", "registers"):
+        return state.pick(value, plan.registers)
+    if isinstance(value, Constant):
+        return value  # the same in every register of every thread
+    if plan.kind == "shuffle":
+        return shuffle(state, value, plan.shuffle)
+    return through_shared(state, value, plan.shared)
+
+
+def shuffle(state: Lowering, value: Value, plan: Shuffle) -> Value:
+    """Swap registers by lane, exchange round by round, swap back."""
+    value = swap(state, value, plan.before)
+    lane = None if plan.is_xor else state.thread_function(plan.lane_pieces)
+    received = []
+    for step in plan.rounds:
+        offered = state.pick(value, (step.register,))
+        if plan.is_xor:
+            received.append(state.op("shfl_xor", offered, mask=step.lane_constant) if step.lane_constant else offered)
+        else:
+            source = state.constant(0) if lane is None else lane
+            if step.lane_constant:
+                source = state.op("xor", source, state.constant(step.lane_constant))
+            received.append(state.op("shfl_idx", offered, source))
+    result = received[0] if len(received) == 1 else state.op("pack", *received)
+    return swap(state, result, plan.after)
+
+
+def swap(state: Lowering, value: Value, swaps: Sequence[Swap]) -> Value:
+    """Where a thread bit is set, registers r and r ^ n change places."""
+    for step in swaps:
+        bit = state.op("and", state.thread, state.constant(1 << step.thread_bit))
+        condition = state.op("cmp_ne", bit, state.constant(0))
+        moved = state.pick(value, [r ^ step.registers for r in range(count_of(value.type))])
+        value = state.op("select", condition, moved, value)
+    return value
+
+
+def through_shared(state: Lowering, value: Value, plan: SharedExchange) -> Value:
+    """Store, let the barrier pass do its work, load."""
+    element = element_of(value.type)
+    buffer = state.op("shared_alloc", types=[SharedType(element, plan.layout.size("offset"))])
+    store, load = plan.store, plan.load
+    index = state.index(store.pieces, [constant for constant, _ in store.vectors], store.additive)
+    order = [register for _, vector in store.vectors for register in vector]
+    accesses = len(store.vectors)
+    state.builder.op(
+        "st_shared",
+        buffer,
+        state.splat(index, accesses),
+        state.pick(value, order),
+        owned(state, None, store.idle_threads),
+        width=store.vector,
+    )
+    index = state.index(load.pieces, [constant for constant, _ in load.vectors], load.additive)
+    order = [register for _, vector in load.vectors for register in vector]
+    loaded = state.op("ld_shared", buffer, state.splat(index, len(load.vectors)), width=load.vector)
+    return state.pick(loaded, inverse(order))

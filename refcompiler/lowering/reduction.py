@@ -1,0 +1,64 @@
+"""Reductions: registers, then lanes by shuffles, then warps through shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refcompiler.dialects.simt.registers import count_of
+from refcompiler.ir.core import Constant, Op, Value
+from refcompiler.ir.opdef import OPS
+from refcompiler.layouts import reduction
+from refcompiler.lowering.exchange import element_bytes, through_shared
+from refcompiler.lowering.state import Lowering, layout_of, lowers
+
+
+@lowers("reduce")
+def lower_reduce(state: Lowering, op: Op) -> None:
+    """Each step combines the left and the right half of what is left, neighbours first."""
+    plan = reduction(layout_of(op.blocks[0]), op.axis)
+    partial = [_by_element(state, state.vector(b), plan.register_groups) for b in op.blocks]
+    results = len(plan.register_groups)
+    partial = _combine_registers(state, op, partial, results)
+    for mask in plan.lane_masks:
+        others = [state.op("shfl_xor", p, mask=mask) for p in partial]
+        partial = _combine(state, op, partial, others)
+    if plan.crosses_warps:
+        gathered = []
+        for block, value in zip(op.blocks, partial, strict=True):
+            exchanged = through_shared(state, value, plan.exchange(element_bytes(block)))
+            gathered.append(_by_element(state, exchanged, plan.warp_groups))
+        partial = _combine_registers(state, op, gathered, results)
+    for old, new in zip(op.results, partial, strict=True):
+        state.set(old, new)
+
+
+def _by_element(state: Lowering, value: Value, groups: Sequence[Sequence[int]]) -> Value:
+    """All results' first elements, then all their second ones, and so on."""
+    return state.pick(value, [group[element] for element in range(len(groups[0])) for group in groups])
+
+
+def _combine_registers(state: Lowering, op: Op, values: list[Value], results: int) -> list[Value]:
+    """Combine neighbours along the axis until ``results`` registers are left."""
+    while (count := max(count_of(v.type) for v in values)) > results:
+        elements = range(count // results)
+        left = [e * results + r for e in elements[::2] for r in range(results)]
+        right = [e * results + r for e in elements[1::2] for r in range(results)]
+        values = _combine(state, op, [state.pick(v, left) for v in values], [state.pick(v, right) for v in values])
+    return values
+
+
+def _combine(state: Lowering, op: Op, left: list[Value], right: list[Value]) -> list[Value]:
+    """The combination of every register of ``left`` with the same register of ``right``."""
+    count = max(count_of(v.type) for v in left + right)
+    if op.body is None:
+        row = OPS[op.combine](*left, *right)
+        return [state.apply(row, [*left, *right])]
+    values = dict(zip(op.body.args, [*left, *right], strict=True))
+
+    def value(old: Value) -> Value:
+        return old if isinstance(old, Constant) else values.get(old) or state.value(old)
+
+    for inner in op.body.ops:
+        if not inner.terminator:
+            values[inner.result] = state.apply(inner, [value(o) for o in inner.operands])
+    return [state.splat(value(v), count) for v in op.body.terminator.operands]

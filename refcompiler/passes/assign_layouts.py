@@ -1,0 +1,228 @@
+"""Give every block a layout; make splats, broadcasts and conversions explicit; compute cheap blocks where needed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+
+from refcompiler.analysis.axis import AxisAnalysis
+from refcompiler.analysis.layout_homes import STRUCTURAL, Anchors, Homes
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.opdef import OPS
+from refcompiler.ir.types import BlockType, Type, element_of, shape_of
+from refcompiler.layouts import LinearLayout
+
+
+def assign_layouts(func: Func, context: Any) -> Func:
+    """The laid-out form of a tile function for ``context.num_warps`` warps.
+
+    Afterwards the operands of an elementwise op, load or store have one shape and one layout.
+    """
+    homes = Homes(func, Anchors(func, AxisAnalysis(func), context.num_warps))
+    return _Assigner(func, homes, context.num_warps).run()
+
+
+class _Assigner:
+    """Rebuilds the function. ``scopes`` maps each open block of the old function to the ops that replace it so far."""
+
+    def __init__(self, func: Func, homes: Homes, num_warps: int):
+        self.old, self.homes = func, homes
+        params = [Value(p.type, p.name) for p in func.params]
+        attrs = {**func.attrs, "num_warps": num_warps}
+        self.new = Func(func.name, params, func.constexprs, func.hints, attrs, "laid_out", func.span)
+        self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))  # scalars, and blocks at home
+        self.cache: dict[tuple, Value] = {}  # (value, [shape,] layout) -> the value elsewhere than at home
+        self.scopes: dict[Block, Block] = {}
+        self.block: Block = func.body
+        self.block_of: dict[Op, Block] = {}
+        for block in (func.body, *(o.body for o in func.walk() if o.body is not None)):
+            self.block_of.update(dict.fromkeys(block.ops, block))
+
+    def run(self) -> Func:
+        with self.inside(self.old.body, self.new.body):
+            for op in self.old.body.ops:
+                self.op(op)
+        return self.new
+
+    @contextmanager
+    def inside(self, old: Block, new: Block):
+        """Within the ``with`` statement ``new`` receives what replaces ``old``."""
+        outer, self.block, self.scopes[old] = self.block, old, new
+        yield
+        self.block = outer
+        del self.scopes[old]
+
+    def emit(self, scope: Block, name: str, *operands: Value | None, like: Op | None = None, **fields: Any) -> Op:
+        """Append an op to what replaces ``scope``; source place and attributes come from ``like``."""
+        op = OPS[name](*operands, span=like.span if like else None, **fields)
+        if like is not None:
+            op.spans = like.spans
+            for old, new in zip(like.results, op.results, strict=False):
+                new.name = old.name
+        return self.scopes[scope].append(op)
+
+    # --- ops in program order
+    def op(self, op: Op) -> None:
+        if op.name == "for":
+            self.loop(op)
+        elif op.name == "yield":
+            pass  # written by the op that owns the region
+        elif op.name in ("load", "store"):
+            self.access(op)
+        elif op.name == "reduce":
+            self.reduce(op)
+        elif op.results and isinstance(op.results[0].type, BlockType):
+            home = self.homes.of(op.results[0])
+            if home is not None and op.name not in STRUCTURAL:
+                self.values[op.results[0]] = self.build(op, home)
+        else:
+            self.scalar(op)
+
+    def scalar(self, op: Op) -> None:
+        operands = [self.anywhere(o) for o in op.operands]
+        types = [r.type for r in op.results]
+        new = self.emit(self.block, op.name, *operands, like=op, types=types, **op.attrs)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    def access(self, op: Op) -> None:
+        """A load or store, all of whose operands come to one layout."""
+        types = [o.type for o in op.operands if o is not None]
+        if not any(isinstance(t, BlockType) for t in types):
+            self.scalar(op)
+            return
+        layout = self.homes.access(op)
+        shape = shape_of(op.result.type) if op.results else shape_of(op.pointer.type)
+        operands = [None if o is None else self.spread(o, shape, layout) for o in op.operands]
+        new = self.emit(self.block, op.name, *operands, like=op, **op.attrs)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    def reduce(self, op: Op) -> None:
+        layout = self.homes.reduced(op)
+        blocks = [self.get(b, layout) for b in op.blocks]
+        body = None
+        if op.body is not None:
+            body = Block([Value(a.type, a.name) for a in op.body.args])
+            inner = dict(zip(op.body.args, body.args, strict=True))
+            for each in op.body.ops:
+                body.append(each.clone(inner))
+        new = self.emit(self.block, "reduce", *blocks, like=op, body=body, **op.attrs)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    def loop(self, op: Op) -> None:
+        bounds = [self.anywhere(v) for v in op.operands[:3]]
+        layouts = [self.homes.of(arg) for arg in op.body.args[1:]]
+        inits = [self.at(v, layout) for v, layout in zip(op.inits, layouts, strict=True)]
+        args = [Value(bounds[0].type, op.body.args[0].name), *(Value(v.type, None) for v in inits)]
+        for old, new in zip(op.body.args, args, strict=True):
+            new.name = old.name
+        self.values.update(zip(op.body.args, args, strict=True))
+        body = Block(args)
+        with self.inside(op.body, body):
+            for each in op.body.ops:
+                self.op(each)
+            yielded = [self.at(v, layout) for v, layout in zip(op.body.terminator.operands, layouts, strict=True)]
+            self.emit(op.body, "yield", *yielded, like=op.body.terminator)
+        new = self.emit(self.block, "for", *bounds, *inits, like=op, body=body)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    # --- values on demand
+    def at(self, value: Value, layout: LinearLayout | None) -> Value:
+        return self.anywhere(value) if layout is None else self.get(value, layout)
+
+    def anywhere(self, value: Value | None) -> Value | None:
+        """A scalar, or a block in the layout that suits it."""
+        if value is None or isinstance(value, Constant):
+            return value
+        if not isinstance(value.type, BlockType):
+            return self.values[value]
+        return self.get(value, self.homes.of(value) or self.homes.anchors.of(value))
+
+    def get(self, value: Value, layout: LinearLayout) -> Value:
+        """A block in ``layout``: as it is, computed there, or converted at its definition."""
+        at_home = self.values.get(value)
+        if at_home is not None and at_home.type.layout == layout:
+            return at_home
+        found = self.cache.get((value, layout))
+        if found is None:
+            if at_home is not None:
+                found = self.convert(value, at_home, layout)
+            else:
+                found = self.build(value.owner, layout)
+                if found.type.layout != layout:
+                    found = self.convert(value, found, layout)
+            self.cache[value, layout] = found
+        return found
+
+    def convert(self, old: Value, new: Value, layout: LinearLayout) -> Value:
+        scope = self.scope_of(old)
+        type_ = BlockType(new.type.element, new.type.shape, layout)
+        return self.emit(scope, "convert_layout", new, types=[type_]).result
+
+    def scope_of(self, value: Value) -> Block:
+        """The open block in which ``value`` is defined: what depends on it alone is computed there, outside loops."""
+        return value.owner if isinstance(value.owner, Block) else self.block_of[value.owner]
+
+    @contextmanager
+    def where_defined(self, value: Value):
+        outer, self.block = self.block, self.scope_of(value)
+        yield
+        self.block = outer
+
+    def build(self, op: Op, layout: LinearLayout) -> Value:
+        """The op's result computed in ``layout``."""
+        with self.where_defined(op.results[0]):
+            return self.build_here(op, layout)
+
+    def build_here(self, op: Op, layout: LinearLayout) -> Value:
+        type_ = op.results[0].type
+        shape = type_.shape
+        if op.name == "broadcast":
+            return self.spread(op.x, shape, layout)
+        if op.name == "expand_dims":
+            x = self.get(op.x, layout.slice(op.axis)) if shape_of(op.x.type) else self.anywhere(op.x)
+            if shape_of(op.x.type):
+                return self.emit(self.block, op.name, x, like=op, axis=op.axis).result
+            return self.spread(op.x, shape, layout)
+        if op.name == "trans":
+            inverse = tuple(op.order.index(i) for i in range(len(shape)))
+            x = self.get(op.x, layout.transpose(inverse))
+            return self.emit(self.block, op.name, x, like=op, order=op.order).result
+        laid_out: Type = BlockType(type_.element, shape, layout)
+        if op.name == "reshape":
+            x = self.get(op.x, layout.reshape(shape_of(op.x.type)))
+            return self.emit(self.block, op.name, x, like=op, types=[laid_out]).result
+        if op.name == "full":
+            return self.emit(self.block, op.name, self.anywhere(op.value), like=op, types=[laid_out]).result
+        operands = [self.spread(o, shape, layout) for o in op.operands]
+        return self.emit(self.block, op.name, *operands, like=op, types=[laid_out], **op.attrs).result
+
+    def spread(self, value: Value, shape: tuple[int, ...], layout: LinearLayout) -> Value:
+        """``value`` broadcast to ``shape`` in ``layout``, with the ops that this takes."""
+        source = shape_of(value.type)
+        if source == shape:
+            return self.get(value, layout)
+        type_ = BlockType(element_of(value.type), shape, layout)
+        if not source:
+            return self.emit(self.block, "full", self.anywhere(value), types=[type_]).result
+        key = (value, shape, layout)
+        if key not in self.cache:
+            with self.where_defined(value):
+                self.cache[key] = self.broadcast(value, type_)
+        return self.cache[key]
+
+    def broadcast(self, value: Value, type_: BlockType) -> Value:
+        shape, layout = type_.shape, type_.layout
+        source = shape_of(value.type)
+        new = len(shape) - len(source)
+        for dim in range(len(shape)):
+            if dim < new or source[dim - new] != shape[dim]:
+                layout = layout.project(dim)
+        layout = layout.without_free_registers()
+        for _ in range(new):
+            layout = layout.slice(0)
+        x = self.get(value, layout)
+        for _ in range(new):
+            x = self.emit(self.block, "expand_dims", x, axis=0).result
+        if x.type == type_:
+            return x
+        return self.emit(self.block, "broadcast", x, types=[type_]).result

@@ -1,0 +1,122 @@
+"""Barriers where a thread may touch what another thread wrote or still reads, in shared or global memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from refcompiler.analysis.pointers import Pointers
+from refcompiler.ir.core import Block, Func, Op, Value
+from refcompiler.ir.opdef import OPS
+from refcompiler.ir.types import DType, element_of
+
+POINTER_BYTES = 8
+_ACCESSES = {
+    "ld_shared": "read",
+    "st_shared": "write",
+    "ld_global": "read",
+    "st_global": "write",
+}
+
+
+def insert_barriers(func: Func, context: Any = None) -> None:
+    """Separate by a barrier any two accesses, at least one a write, that different threads may make to one place.
+
+    Shared accesses meet where their buffers' bytes overlap. Global accesses meet where their pointers may be equal:
+    pointers from one parameter always, pointers from two parameters unless ``func.attrs["noalias"]`` says that
+    parameters do not overlap. A parameter is assumed to overlap another one entirely or not at all, so accesses by one
+    thread at equal offsets of two parameters need no barrier. Loops are followed around their back edge.
+    """
+    pass_ = _Barriers(func)
+    pass_.block(func.body, frozenset())
+    pass_.insert(func.body)
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A pending access. ``stale``: made by an earlier iteration, at an address that changed since."""
+
+    op: Op
+    stale: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return _ACCESSES[self.op.name] == "write"
+
+    @property
+    def shared(self) -> bool:
+        return self.op.name.endswith("_shared")
+
+
+class _Barriers:
+    def __init__(self, func: Func):
+        self.noalias = bool(func.attrs.get("noalias"))
+        self.before: set[Op] = set()
+        self.pointers = Pointers(func)
+
+    # --- the dataflow
+    def block(self, block: Block, pending: frozenset[_Access]) -> frozenset[_Access]:
+        """What is pending after ``block``, given what is before; notes the barriers that this needs."""
+        for op in block.ops:
+            if op.name == "barrier":
+                pending = frozenset()
+            elif op.name == "for":
+                pending = self.loop(op, pending)
+            elif op.name in _ACCESSES:
+                access = _Access(op)
+                if op in self.before or any(self.conflict(p, access) for p in pending):
+                    self.before.add(op)
+                    pending = frozenset()
+                pending |= {access}
+        return pending
+
+    def loop(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
+        defined = {value for inner in op.body.walk() for value in inner.results} | set(op.body.args)
+        defined |= {arg for inner in op.body.walk() if inner.body for arg in inner.body.args}
+        entry = pending
+        while True:
+            leaving = self.block(op.body, entry)
+            again = entry | {_Access(a.op, a.stale or self.varies(a.op, defined)) for a in leaving}
+            if again == entry:
+                return pending | leaving
+            entry = again
+
+    def varies(self, op: Op, defined: set[Value]) -> bool:
+        return not op.name.endswith("_shared") and any(v in defined for v in self.pointers.offsets(op.pointer))
+
+    def conflict(self, a: _Access, b: _Access) -> bool:
+        if a.shared != b.shared or not (a.writes or b.writes):
+            return False
+        if a.shared:
+            (start, end), (other_start, other_end) = _bytes(a.op.buffer), _bytes(b.op.buffer)
+            return start < other_end and other_start < end
+        if self.noalias:
+            x, y = (self.pointers.parameters(o.op.pointer) for o in (a, b))
+            if not x & y:
+                return False
+        if a.op is b.op:
+            return a.stale
+        same_place = (
+            self.pointers.offsets(a.op.pointer) == self.pointers.offsets(b.op.pointer)
+            and a.op.width == b.op.width
+            and not a.stale
+        )
+        return not same_place or a.op.replicated or b.op.replicated
+
+    # --- rewriting
+    def insert(self, block: Block) -> None:
+        ops: list[Op] = []
+        for op in block.ops:
+            if op in self.before:
+                ops.append(OPS["barrier"](span=op.span))
+            if op.body is not None:
+                self.insert(op.body)
+            ops.append(op)
+        block.ops = ops
+
+
+def _bytes(buffer: Value) -> tuple[int, int]:
+    """The byte range of a placed buffer."""
+    element = element_of(buffer.type)
+    start = buffer.owner.offset
+    return start, start + buffer.type.count * (element.itemsize if isinstance(element, DType) else POINTER_BYTES)
