@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -53,8 +53,8 @@ def run(
             verdicts.append(verdict)
             if each:
                 each(verdict)
-    broken = sorted({i for names in red.values() for i in names})
-    report = MutationReport(tuple(verdicts), gate, tuple(broken), time.perf_counter() - started)
+    broken = {f"{i} on {target}": why for target, failed in red.items() for i, why in failed.items()}
+    report = MutationReport(tuple(verdicts), gate, broken, time.perf_counter() - started)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
@@ -73,19 +73,19 @@ def _targets(rows: Sequence[Mutant]) -> list[str]:
     return list(dict.fromkeys(m.target for m in rows))
 
 
-def baseline(rows: Sequence[Mutant], target: str, spec: Path, select: Sequence[str] = ()) -> list[str]:
-    """Instances that the compiler as it is fails, among all that the mutants would run."""
+def baseline(rows: Sequence[Mutant], target: str, spec: Path, select: Sequence[str] = ()) -> dict[str, str]:
+    """Instances that the compiler as it is fails, with the reason, among all that the mutants would run."""
     patterns = select or list(dict.fromkeys(p for m in rows for p in m.killed_by))
     answers = run_child(None, target, spec, patterns)
     if answers.unserved:
-        return []
+        return {}
     if not answers.done:
         raise SpecError("mutation.baseline", f"the compiler without a mutant did not finish: {answers.trouble}")
-    return [r["i"] for r in answers.results if r["status"] in RED]
+    return {r["i"]: r["message"] for r in answers.results if r["status"] in RED}
 
 
 def judge(
-    mutant: Mutant, *, spec: Path | None = None, select: Sequence[str] = (), known: Sequence[str] = ()
+    mutant: Mutant, *, spec: Path | None = None, select: Sequence[str] = (), known: Container[str] = ()
 ) -> Verdict:
     """The verdict on one mutant; instances in `known` are red without it and kill nothing."""
     started = time.perf_counter()
@@ -99,7 +99,7 @@ def judge(
     return Verdict(mutant, status, how, kills, message, len(answers.results), time.perf_counter() - started)
 
 
-def _kills(result: dict[str, Any], known: Sequence[str]) -> bool:
+def _kills(result: dict[str, Any], known: Container[str]) -> bool:
     return result["status"] in RED and result["status"] != "error" and result["i"] not in known
 
 
@@ -107,7 +107,7 @@ def _kill(result: dict[str, Any]) -> Kill:
     return Kill(result["i"], result["witness"], result["tier"], result["message"])
 
 
-def _judge(answers: Answers, known: Sequence[str]) -> tuple[str, str, str]:
+def _judge(answers: Answers, known: Container[str]) -> tuple[str, str, str]:
     if answers.unserved:
         return UNSERVED, "", answers.unserved
     if not answers.done and not answers.started:

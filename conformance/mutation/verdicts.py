@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,11 +65,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class MutationReport:
-    """The verdicts of a run. `baseline` are instances that are red without any mutant: they prove nothing."""
+    """The verdicts of a run. `baseline`: instances that are red without any mutant, which prove nothing, with reasons."""
 
     verdicts: Sequence[Verdict]
     gate: float
-    baseline: Sequence[str] = field(default_factory=tuple)
+    baseline: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -113,7 +113,7 @@ class MutationReport:
             "survivors": self.survivors,
             "errors": [v.mutant.id for v in self.errors],
             "unserved": [v.mutant.id for v in self.verdicts if v.status == UNSERVED],
-            "baseline_red": list(self.baseline),
+            "baseline_red": dict(self.baseline),
             "mutants": [v.to_json() for v in self.verdicts],
         }
 
