@@ -65,7 +65,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class MutationReport:
-    """The verdicts of a run. `baseline`: instances that are red without any mutant, which prove nothing, with reasons."""
+    """The verdicts of a run. `baseline`: instances that are red without any mutant and prove nothing, with reasons."""
 
     verdicts: Sequence[Verdict]
     gate: float
@@ -109,7 +109,7 @@ class MutationReport:
             "gate": self.gate,
             "by_area": {a: _counts(v for v in judged if v.mutant.area == a) for a in areas},
             "by_witness": dict(sorted(Counter(w for v in judged for w in {k.witness for k in v.kills}).items())),
-            "by_tier": {t: _counts_in_tier(judged, t) for t in TIERS[:2]},
+            "by_gate": {tier: _rate_of_gate(judged, tier) for tier in TIERS[:2]},
             "survivors": self.survivors,
             "errors": [v.mutant.id for v in self.errors],
             "unserved": [v.mutant.id for v in self.verdicts if v.status == UNSERVED],
@@ -127,8 +127,8 @@ def _counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     return {"killed": sum(v.status == KILLED for v in every), "total": len(every)}
 
 
-def _counts_in_tier(verdicts: Sequence[Verdict], tier: str) -> dict[str, int]:
-    """Mutants that instances up to this tier alone would kill."""
+def _rate_of_gate(verdicts: Sequence[Verdict], tier: str) -> float:
+    """The kill rate of the instances up to this tier alone."""
     top = TIERS.index(tier)
     killed = sum(any(TIERS.index(k.tier) <= top for k in v.kills) for v in verdicts)
-    return {"killed": killed, "total": len(verdicts)}
+    return killed / len(verdicts) if verdicts else 0.0
