@@ -143,7 +143,6 @@ def run_child(
     spec: Path,
     select: Sequence[str],
     tier: str = "pr",
-    timeout: float = TIMEOUT_SECONDS,
 ) -> Answers:
     """Run cases on a mutant (None: the compiler as it is) in a fresh process with an empty artifact cache."""
     with tempfile.TemporaryDirectory(prefix="tilespec-mutant-") as folder:
@@ -154,10 +153,10 @@ def run_child(
         how, trouble = "", ""
         try:
             ended = subprocess.run(
-                command, env=_environment(folder), capture_output=True, text=True, timeout=timeout, check=False
+                command, env=_environment(folder), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
-            how, trouble = "timeout", f"still running after {timeout:g} s"
+            how, trouble = "timeout", f"still running after {TIMEOUT_SECONDS:g} s"
         else:
             if ended.returncode:
                 how, trouble = "crash", _last_words(ended)

@@ -93,8 +93,10 @@ def patch(find: str, replace: str, source: str) -> Patch:
         (i for i, (a, b) in enumerate(zip(find, replace, strict=False)) if a != b), min(len(find), len(replace))
     )
     wrong = source[:start] + replace + source[start + len(find) :]
-    # Where text was only removed, the first difference can lie behind the replaced part: stay inside it.
-    place = start + max(0, min(same, len(replace.rstrip()) - 1))
+    if replace.strip():  # stay inside what replaced it, also where its end was only removed
+        place = start + max(0, min(same, len(replace.rstrip()) - 1))
+    else:  # a statement is gone: the one before it stands for it
+        place = max(0, len(wrong[:start].rstrip()) - 1)
     return Patch(wrong, wrong.count("\n", 0, place) + 1)
 
 
