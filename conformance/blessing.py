@@ -9,6 +9,7 @@ from rich.console import Console
 
 from conformance import model
 from conformance.adapters import TARGETS, TargetUnavailable, load
+from conformance.floors import counts, raise_floors
 from conformance.instances import collect
 from conformance.results import EXIT
 from conformance.runner import Session, collect_for, run_instance
@@ -18,14 +19,17 @@ from conformance.snapshots import snapshot_path, unused
 def run(features: Sequence[model.Feature], spec: Path, select: Sequence[str], console: Console) -> int:
     """Bless the selected snapshots on every target that gives their stages; exit code."""
     folder = spec / "snapshots"
-    chosen = [i for i in collect(features, select) if i.kind in ("snapshot", "ssa")]
+    every = collect(features, select)
+    chosen = [i for i in every if i.kind in ("snapshot", "ssa")]
     changed, failed, done = 0, 0, set()
+    numbers: dict[str, dict[str, int]] = {}
     for name in TARGETS:
         try:
             session = Session(name, load(name), snapshots=folder, bless=True)
         except TargetUnavailable as e:
             console.print(f"target {name} is left out: {e}", highlight=False, markup=False)
             continue
+        numbers[name] = counts(every, session.info)
         for instance in collect_for(chosen, session.info):
             if instance.id in done:
                 continue
@@ -44,6 +48,7 @@ def run(features: Sequence[model.Feature], spec: Path, select: Sequence[str], co
                 show_change(before, path.read_text(encoding="utf-8"), path, console)
     if not select and not failed:
         changed += _delete_unused(features, folder, console)
+        console.print(f"{raise_floors(spec, numbers)} floors raised")
     console.print(f"{changed} snapshots changed, {failed} checks failed")
     return EXIT["failures"] if failed else EXIT["ok"]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from conformance import yaml_text
 from conformance.adapters import TARGETS, Adapter, Info, TargetUnavailable, load
 from conformance.errors import SpecError
+from conformance.floors import floor
 from conformance.instances import Instance, Selection, collect, shard
 from conformance.model import TIERS, Feature
 from conformance.runner import collect_for
@@ -75,19 +74,10 @@ def make_plan(
         plan.targets.append(Planned(name, adapter, info, shard(mine, *part) if part != (1, 1) else mine))
         plan.targets[-1].complaint = smoke(adapter)
     if not select and part == (1, 1) and spec is not None:
-        plan.floor = sum(floor(spec, p.target, tier or default_tier(p.info)) for p in plan.targets)
+        plan.floor = sum(floor(spec, p.target, tier or default_tier(p.info), p.info) for p in plan.targets)
     return plan
 
 
 def default_tier(info: Info) -> str:
     """`gpu` for a target that runs on a GPU, `pr` for all others."""
     return "gpu" if info.runs and info.device else "pr"
-
-
-def floor(spec: Path, target: str, tier: str) -> int:
-    """The smallest number of instances a whole run of a target may collect, from `floors.yaml`."""
-    path = spec / "floors.yaml"
-    if not path.is_file():
-        return 0
-    table: Any = yaml_text.read(path.name, path.read_text(encoding="utf-8")).data
-    return int((table.get(target) or {}).get(tier, 0))

@@ -25,6 +25,8 @@ def smoke(adapter: Adapter) -> str:
 
 def _smoke(adapter: Adapter) -> str:
     info = adapter.info()
+    if info.defect:
+        return info.defect
     if "core" not in info.profiles:
         return "does not claim the profile core"
     answer = adapter.compile(CompileRequest(LEGAL, "copy", SIGNATURE, (("BLOCK", 32),)))

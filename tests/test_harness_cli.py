@@ -12,6 +12,10 @@ from click.testing import CliRunner
 from conformance import report_data
 from conformance.cli import main
 from conformance.errors import SpecError
+from conformance.floors import counts, floor, raise_floors
+from conformance.instances import collect
+from conformance.loader import load_suite
+from tests.evil.honest import Honest
 
 ROOT = Path(__file__).parents[1]
 SPEC = ROOT / "tests" / "evil" / "spec"
@@ -104,6 +108,24 @@ def test_fewer_instances_than_the_floor_is_exit_15(suite):
     done = run(spec=suite)
     assert done.exit_code == 15 and "fewer than the floor of 10000" in done.output
     assert run("memory", spec=suite).exit_code == 0  # a part is not measured by the whole
+
+
+def test_bless_raises_floors_and_never_lowers_them(suite):
+    info, every = Honest().info(), collect(load_suite(suite))
+    found = counts(every, info)
+    assert found["smoke"] < found["pr"] < found["gpu"] == len(every)
+    assert raise_floors(suite, {"t": found}) == 4
+    assert raise_floors(suite, {"t": {"pr": 1}}) == 0
+    assert floor(suite, "t", "pr", info) == found["pr"]
+
+
+@pytest.mark.parametrize(
+    "text, message", [("a: 1\n", "tier to count"), ("a: {weekly: 1}\n", "smoke"), ("- a\n", "mapping")]
+)
+def test_floors_are_checked(suite, text, message):
+    (suite / "floors.yaml").write_text(text)
+    done = run(spec=suite)
+    assert done.exit_code == 2 and message in done.output
 
 
 def test_an_uncovered_clause_is_exit_13(suite):

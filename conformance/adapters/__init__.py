@@ -20,7 +20,8 @@ class Info:
 
     `stages`: texts it can give (of `model.STAGES`), and `resources`. `phases`: error phases it can find. `runs`:
     whether it executes kernels on this machine; `why_not` says why if not. `passes`: whether it can transform tile
-    text. `toolchain` as in budgets (`cuda-12.9`).
+    text. `toolchain` as in budgets (`cuda-12.9`). `defect` says what is broken on this machine (a GPU that is visible
+    and cannot be used); it fails the run.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Info:
     toolchain: str = ""
     device: str = ""
     why_not: str = ""
+    defect: str = ""
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ class Cuda(_Reference):
 
     def __init__(self) -> None:
         try:
-            from refcompiler import toolchain
+            from refcompiler import config, toolchain
             from refcompiler.runtime import gpu_available
 
             versions = toolchain.versions()
@@ -175,12 +175,14 @@ class Cuda(_Reference):
             raise TargetUnavailable(f"target cuda: {e}") from e
         self.versions: Mapping[str, str | None] = versions
         self.cupy: Any = None
-        self.why_not = "no GPU is visible"
+        self.why_not, self.defect = "no GPU is visible", ""
         if gpu_available():
             try:
                 self.cupy = importlib.import_module("cupy")
             except ImportError as e:
-                self.why_not = f"CuPy is not installed ({e})"
+                self.defect = self.why_not = f"a GPU is visible and CuPy cannot be imported: {e}"
+        elif config.REQUIRE_GPU():
+            self.defect = "TILESPEC_REQUIRE_GPU is set and no GPU is visible"
 
     def info(self) -> Info:
         return Info(
@@ -193,6 +195,7 @@ class Cuda(_Reference):
             toolchain=_toolchain(self.versions),
             device=self._device(),
             why_not="" if self.cupy is not None else self.why_not,
+            defect=self.defect,
         )
 
     def _device(self) -> str:
