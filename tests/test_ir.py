@@ -49,8 +49,18 @@ func @sum(x: ptr<f16> {divisible=16}, K: i32, "none": i64) {num_warps=4} {
 }
 """
 
+LAID_OUT = """\
+#0 = layout(register=[(128,)], lane=[(1,), (2,), (4,), (8,), (16,)], warp=[(32,), (64,)])
+#1 = layout(register=[(1,)], lane=[(2,), (4,), (8,), (16,), (32,)], warp=[(64,), (128,)])
+laid_out func @f(x: ptr<f32>) {
+  %0 = arange {start=0, end=256} : vector<256 x i32, #0>
+  %1 = arange {start=0, end=256} : vector<256 x i32, #1>
+  %2 = add %0, %0 : vector<256 x i32, #0>
+}
+"""
 
-@pytest.mark.parametrize("text", [ADD, LOOP])
+
+@pytest.mark.parametrize("text", [ADD, LOOP, LAID_OUT])
 def test_text_parses_back_to_the_same_text(text):
     func = parse_func(text)
     verify(func)
@@ -115,6 +125,11 @@ def test_broken_text_is_one_located_error(old, new, id, shown):
     assert shown in str(caught.value)
     assert str(caught.value).startswith("k.txt:")
     assert "^" in str(caught.value) or "end of the text" in str(caught.value)
+
+
+def test_a_broken_layout_is_a_located_error():
+    with pytest.raises(CompileError, match=r"<ir>:1:6: error\[ir.syntax\]: bad layout: .*keywords"):
+        parse_func(LAID_OUT.replace("layout(", "layout(7, ", 1))
 
 
 def test_a_region_value_is_not_visible_outside():

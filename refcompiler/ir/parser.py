@@ -22,6 +22,7 @@ from refcompiler.ir.types import (
     Type,
     element_of,
 )
+from refcompiler.layouts import LinearLayout
 from refcompiler.source import Span, register_text
 
 _TOKEN = re.compile(
@@ -225,10 +226,8 @@ class _Parser:
         while self.token.kind not in ("newline", "end"):
             self.take()
         text = self.text[start.start : self.token.start].strip()
-        from refcompiler.layouts import parse_layout
-
         try:
-            return parse_layout(text)
+            return LinearLayout.parse(text)
         except ValueError as error:
             raise self.fail(f"bad layout: {error}", start) from None
 
