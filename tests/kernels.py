@@ -112,3 +112,24 @@ def ssa(body: str) -> str:
     """The ops of the tile function, without header and closing brace."""
     lines = str(compile_body(body)).splitlines()[1:-1]
     return "\n".join(line[2:] for line in lines)
+
+
+@triton.jit
+def jit_two_results(a, b):
+    return a, b
+
+
+@triton.jit
+def jit_to_float(a, b):
+    return (a + b) * 1.0
+
+
+@triton.jit
+def jit_with_store(a, b):
+    assert a > b
+    return a
+
+
+@triton.jit
+def jit_pair(a, i, b, j):
+    return a + b, i + j

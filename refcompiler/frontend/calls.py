@@ -25,7 +25,19 @@ from refcompiler.ir import Value
 from refcompiler.source import Span
 
 _MAX_DEPTH = 40
-_RUNTIME_FORMS = {min: math.minimum, max: math.maximum, abs: math.abs}
+_RUNTIME_FORMS: dict[Any, Any] = {min: math.minimum, max: math.maximum, abs: math.abs}
+
+_RUNTIME_ADVICE = {
+    "len": "x.shape[0]",
+    "int": "x.to(tl.int32)",
+    "float": "x.to(tl.float32)",
+    "bool": "x != 0",
+    "sum": "tl.sum(x)",
+    "cdiv": "tl.cdiv(x, y)",
+    "sqrt": "tl.sqrt(x)",
+    "exp": "tl.exp(x)",
+    "log": "tl.log(x)",
+}
 
 
 class Argument:
@@ -47,7 +59,8 @@ class Calls(Loops):
         function = self.expr(node.func)
         positional: list[Argument] = []
         if isinstance(function, Method):
-            positional.append(Argument(function.owner, node.func.value))
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+            positional.append(Argument(function.owner, owner))
             function = function.function
         for argument in node.args:
             if isinstance(argument, ast.Starred):
@@ -214,16 +227,8 @@ class Calls(Loops):
             for other in args[1:]:
                 result = Argument(self.call_builtin(node, form.__tile_builtin__, [result, other], {}), node)
             return result.value
-        advice = {
-            len: "; use x.shape[0]",
-            int: "; use x.to(tl.int32)",
-            float: "; use x.to(tl.float32)",
-            bool: "; use x != 0",
-            sum: "; use tl.sum",
-        }.get(function if function in (len, int, float, bool, sum) else None, "")
-        if getattr(function, "__name__", "") == "cdiv":
-            advice = "; use tl.cdiv"
         name = getattr(function, "__name__", describe(function))
+        advice = f"; use {_RUNTIME_ADVICE[name]}" if name in _RUNTIME_ADVICE else ""
         message = (
             f"`{name}` is a Python function and works on compile-time values only, found {describe(runtime.value)}"
         )

@@ -16,7 +16,7 @@ from refcompiler.frontend.scope import Frame, resolve
 from refcompiler.frontend.types import constexpr
 from refcompiler.ir import Value
 
-_PYTHON = {
+_PYTHON: dict[str, Callable[..., Any]] = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mult": operator.mul,
@@ -252,7 +252,8 @@ class Expressions:
         if is_runtime(value):
             message = f"an f-string formats compile-time values only, found {describe(value)}"
             raise self.error("control.constexpr#E2", message, node.value)
-        converted = {-1: lambda v: v, 115: str, 114: repr, 97: ascii}[node.conversion](value)
+        converters: dict[int, Callable[[Any], Any]] = {115: str, 114: repr, 97: ascii}
+        converted = converters[node.conversion](value) if node.conversion in converters else value
         spec = self.expr(node.format_spec) if node.format_spec else ""
         return self.compute(node, format, converted, spec)
 

@@ -93,7 +93,8 @@ class KernelSource:
             raise CompileError("language.syntax#E1", f"not Python: {error.msg}", span, phase="parse") from None
         if indented:
             ast.increment_lineno(module, -1)
-        body = module.body[0].body if indented else module.body
+        first = module.body[0]
+        body = first.body if indented and isinstance(first, ast.If) else module.body
         found = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == self.name]
         if not found:
             span = Span(self.file, self.first_line, 0, self.first_line, 1)

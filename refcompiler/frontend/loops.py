@@ -36,7 +36,7 @@ class Loops(Statements):
     def callee(self, node: ast.expr) -> Any:
         return self.expr(node.func) if isinstance(node, ast.Call) else None
 
-    def bounds(self, node: ast.Call) -> tuple[dict[str, Any], dict[str, ast.expr]]:
+    def bounds(self, node: Any) -> tuple[dict[str, Any], dict[str, ast.expr]]:
         """The values and the nodes of start, stop and step."""
         names = ("arg1", "arg2", "step")
         values: dict[str, Any] = {}
@@ -102,33 +102,40 @@ class Loops(Statements):
     def runtime_loop(self, node: ast.For) -> None:
         if not isinstance(node.target, ast.Name):
             raise self.unsupported(node.target, "a run-time loop counts in one name")
+        target = node.target.id
         start, stop, step = self.loop_bounds(node)
         frame, c = self.frame, self.context
         before, lost = dict(frame.names), dict(frame.lost)
         index = Value(start.type)
-        names = [n for n in assigned_names(node.body) if is_runtime(before.get(n)) and n != node.target.id]
+        names = [n for n in assigned_names(node.body) if is_runtime(before.get(n)) and n != target]
         flat = [leaf for n in names for leaf in leaves(before[n])]
         body = Block([index, *(Value(leaf.type) for leaf in flat)])
         fresh = iter(body.args[1:])
         entry = {n: rebuild(before[n], fresh) for n in names}
         frame.names.update(entry)
-        frame.bind(node.target.id, index, node.target)
+        frame.bind(target, index, node.target)
         outer, c.block = c.block, body
         frame.loops.append("runtime")
-        was_frozen = node.target.id in frame.frozen
-        frame.frozen.add(node.target.id)
+        was_frozen = target in frame.frozen
+        frame.frozen.add(target)
         try:
             self.statements(node.body)
         finally:
             c.block = outer
             frame.loops.pop()
             if not was_frozen:
-                frame.frozen.discard(node.target.id)
-        self.close_loop(node, (start, stop, step), body, before, entry)
+                frame.frozen.discard(target)
+        self.close_loop(node, target, (start, stop, step), body, before, entry)
         frame.lost = lost | frame.lost
 
     def close_loop(
-        self, node: ast.For, bounds: tuple[Value, ...], body: Block, before: dict[str, Any], entry: dict[str, Any]
+        self,
+        node: ast.For,
+        target: str,
+        bounds: tuple[Value, ...],
+        body: Block,
+        before: dict[str, Any],
+        entry: dict[str, Any],
     ) -> None:
         """Check what the body left in the carried names, end the region and emit the op."""
         frame = self.frame
@@ -146,7 +153,7 @@ class Loops(Statements):
             inits += initial
             yields += leaves(now)
         for name, value in before.items():
-            if name not in entry and name != node.target.id and frame.names.get(name) is not value:
+            if name not in entry and name != target and frame.names.get(name) is not value:
                 self.check_carried(name, value, frame.names.get(name))
         self.at(node.iter)
         if replaced:
@@ -157,7 +164,7 @@ class Loops(Statements):
         self.context.op("yield", *yields)
         self.context.block = outer
         op = self.context.op("for", *bounds, *inits, body=body)
-        self.after_loop(node, before, carried, op)
+        self.after_loop(target, before, carried, op)
 
     def check_carried(self, name: str, before: Any, now: Any) -> None:
         """A name that the loop assigns must keep its type."""
@@ -169,7 +176,7 @@ class Loops(Statements):
             )
             raise self.error("control.for_range#E2", message, self.frame.bound_at.get(name))
 
-    def after_loop(self, node: ast.For, before: dict[str, Any], carried: list[str], op: Op) -> None:
+    def after_loop(self, target: str, before: dict[str, Any], carried: list[str], op: Op) -> None:
         frame = self.frame
         for name in [n for n in frame.names if n not in before]:
             del frame.names[name]
@@ -180,7 +187,6 @@ class Loops(Statements):
         results = iter(op.results)
         for name in carried:
             frame.names[name] = rebuild(before[name], results)
-        target = node.target.id
         frame.names.pop(target, None)
         frame.lost[target] = f"`{target}` counts the loop and has no value after it; carry another name to keep one"
 

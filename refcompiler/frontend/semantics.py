@@ -103,6 +103,12 @@ def literal(c: Context, value: Number, target: DType, at: str | None = None) -> 
     return Constant(value, target)
 
 
+def fits(value: Number, target: Element) -> bool:
+    """Whether a literal beside a value of type ``target`` takes that type."""
+    dtype = literal_dtype(value)
+    return isinstance(target, DType) and dtype is not None and literal_is_weak(dtype, target)
+
+
 # --- meeting of operands
 
 
@@ -138,8 +144,10 @@ def _meeting_type(c: Context, x: Any, y: Any, division: bool, names: tuple[str, 
     number, value, at = (y, x, names[1]) if isinstance(x, Value) else (x, y, names[0])
     tensor = dtype_of(value)
     weak = literal_dtype(number)
-    if weak is None or (tensor.is_int and weak.is_int):
+    if tensor.is_int and isinstance(number, int):
         literal(c, number, tensor, at)  # range errors speak of the operand's type
+    if weak is None:
+        raise c.error("arith.promotion#E1", f"{number} does not fit in 64 bits", at)
     if literal_is_weak(weak, tensor):
         return promote_division(tensor, tensor) if division else tensor
     return rule(tensor, weak)

@@ -86,9 +86,7 @@ class Statements(Expressions):
         if is_runtime(value):
             message = f"`{name}` is annotated constexpr and gets {describe(value)}; remove the annotation"
             raise self.error("control.constexpr#E2", message, node.value)
-        if self.frame.constexprs.get(name, node) not in (node, None) or (
-            name in self.frame.names and name not in self.frame.constexprs
-        ):
+        if name in self.frame.names and self.frame.constexprs.get(name) is not node:
             message = f"`{name}` is already defined; a constexpr cannot be reassigned"
             raise self.error("control.constexpr#E3", message, node)
         self.frame.constexprs[name] = node

@@ -191,6 +191,8 @@ class constexpr:
 
     __slots__ = ("value",)
 
+    value: Any
+
     def __init__(self, value: Any):
         self.value = value.value if isinstance(value, constexpr) else value
 
@@ -235,8 +237,7 @@ pi32_t = pointer_type(int32)
 
 def to_language(type_: ir.Type) -> dtype | pointer_type | block_type:
     """The kernel-side name of an IR type."""
-    if isinstance(type_, ir.BlockType):
-        return block_type(to_language(type_.element), type_.shape)
-    if isinstance(type_, ir.PointerType):
-        return pointer_type(BY_IR[type_.pointee], type_.const)
-    return BY_IR[type_]
+    shape, element = ir.shape_of(type_), ir.element_of(type_)
+    scalar: dtype | pointer_type
+    scalar = pointer_type(BY_IR[element.pointee], element.const) if isinstance(element, ir.PointerType) else BY_IR[element]
+    return block_type(scalar, shape) if shape else scalar

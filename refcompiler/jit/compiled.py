@@ -24,7 +24,8 @@ class Stages(Mapping[str, Any]):
     """The stages of a kernel by name; each is made when first asked for, and kept."""
 
     def __init__(self, make: Callable[[str], Any]):
-        self._make, self._made = make, {}
+        self._make = make
+        self._made: dict[str, Any] = {}
         self._lock = threading.RLock()
 
     def __getitem__(self, stage: str) -> Any:
@@ -89,7 +90,7 @@ class CompiledKernel:
     # --- launching
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
         def launch(*args: Any, stream: Any = None, **kwargs: Any) -> CompiledKernel:
-            names = [p.name for p in self.func.params]
+            names = [str(p.name) for p in self.func.params]
             values = dict(zip(names, args, strict=False)) | kwargs
             if len(args) > len(names) or set(values) != set(names):
                 raise LaunchError(
@@ -128,14 +129,15 @@ class CompiledKernel:
                 notes=["move all of them to one side"],
             )
         for param in self.func.params:
-            info = infos.get(param.name)
+            name = str(param.name)
+            info = infos.get(name)
             if isinstance(param.type, PointerType) != (info is not None):
-                found = type(values[param.name]).__name__
+                found = type(values[name]).__name__
                 raise LaunchError(
-                    "program.arguments#E2", f"argument `{param.name}` of {self.name} is {param.type}, found {found}"
+                    "program.arguments#E2", f"argument `{name}` of {self.name} is {param.type}, found {found}"
                 )
-            if info is not None:
-                self._check_array(param.name, param.type, info)
+            if info is not None and isinstance(param.type, PointerType):
+                self._check_array(name, param.type, info)
 
     def _check_array(self, name: str, type_: PointerType, info: ArrayInfo) -> None:
         if info.dtype != type_.pointee.name:

@@ -93,7 +93,7 @@ def is_static(value: Any) -> bool:
 
 def _classify(source: KernelSource, argument: Argument) -> None:
     value, parameter = argument.value, argument.parameter
-    forced = parse_type(parameter.type) if _is_type(parameter.type) else None
+    forced = _forced_type(parameter.type)
     if isinstance(value, bool | np.bool_):
         argument.type = forced or BOOL
     elif isinstance(value, int | np.integer):
@@ -123,14 +123,14 @@ def _classify(source: KernelSource, argument: Argument) -> None:
         )
 
 
-def _is_type(text: str | None) -> bool:
-    if text is None:
-        return False
+def _forced_type(annotation: str | None) -> DType | PointerType | None:
+    """The type that an annotation such as `tl.float64` or "*fp32" asks for; other annotations mean nothing."""
+    if annotation is None:
+        return None
     try:
-        parse_type(text)
+        return parse_type(annotation)
     except LaunchError:
-        return False
-    return True
+        return None
 
 
 def _integer_type(source: KernelSource, parameter: Parameter, value: int) -> DType:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir import Block, Func, Value
 
 
 def written_params(func: Func) -> frozenset[str]:
     """Names of the pointer parameters from which the address of a store derives."""
-    origins: dict[Value, set[str]] = {p: {p.name} for p in func.params if pointee(p.type) is not None}
+    origins: dict[Value, set[str]] = {p: {str(p.name)} for p in func.params if pointee(p.type) is not None}
     written: set[str] = set()
     while _walk(func.body, origins, written):  # a loop may carry one pointer into another name: repeat until stable
         pass
@@ -27,15 +28,16 @@ def _walk(block: Block, origins: dict[Value, set[str]], written: set[str]) -> bo
             changed = True
 
     for op in block.ops:
-        if op.name == "for":
-            carried, ends = op.body.args[1:], op.body.terminator.operands
+        if isinstance(op, For):
+            carried, ends = op.body.args[1:], op.body.ops[-1].operands
             for start, argument, end, result in zip(op.inits, carried, ends, op.results, strict=True):
                 flow(start, argument)
                 flow(end, argument)
                 flow(argument, result)
             changed |= _walk(op.body, origins, written)
         elif "write" in op.effects:
-            new = origins.get(op.operands[0], set()) - written
+            address = op.operands[0]
+            new = origins.get(address, set()) - written if address is not None else set()
             written |= new
             changed |= bool(new)
         else:

@@ -41,7 +41,7 @@ def _element(c: Context, value: Any, target: DType, at: str) -> Value:
     return semantics.cast(c, semantics.to_value(c, value, at), target)
 
 
-def _policies(c: Context, cache: Any, eviction: Any, known: tuple[str, ...], name: str, first: int) -> dict[str, str]:
+def _policies(c: Context, cache: Any, eviction: Any, known: tuple[str, ...], name: str, first: int) -> dict[str, Any]:
     cache = static_text(c, cache, "cache_modifier", f"memory.{name}#E{first}")
     eviction = static_text(c, eviction, "eviction_policy", f"memory.{name}#E{first + 1}")
     if cache not in known:

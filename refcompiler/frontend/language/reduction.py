@@ -83,7 +83,7 @@ def _combination(c: Context, body: Block, combine_fn: Any, elements: list[Any]) 
             )
         values = []
         for value, element in zip(results, elements, strict=True):
-            if isinstance(value, bool | int | float) and isinstance(element, DType):
+            if isinstance(value, bool | int | float) and semantics.fits(value, element):
                 value = semantics.literal(c, value, element, "combine_fn")
             if not isinstance(value, Value) or value.type != element:
                 raise c.error(

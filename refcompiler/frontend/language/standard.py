@@ -24,7 +24,7 @@ def sigmoid(x):
 def softmax(x, dim=None, keep_dims=False, ieee_rounding=False):
     """The numerically stable softmax along `dim` (the first axis without it), of the shape of x; `keep_dims` is
     accepted and changes nothing. Spec: math.softmax"""
-    axis: constexpr = 0 if dim is None else dim
+    axis: constexpr = 0 if dim is None else dim  # type: ignore[assignment]
     shifted = x - max(x, axis, keep_dims=True)
     numerator = exp(shifted)
     denominator = sum(numerator, axis, keep_dims=True)
