@@ -239,5 +239,8 @@ def to_language(type_: ir.Type) -> dtype | pointer_type | block_type:
     """The kernel-side name of an IR type."""
     shape, element = ir.shape_of(type_), ir.element_of(type_)
     scalar: dtype | pointer_type
-    scalar = pointer_type(BY_IR[element.pointee], element.const) if isinstance(element, ir.PointerType) else BY_IR[element]
+    if isinstance(element, ir.PointerType):
+        scalar = pointer_type(BY_IR[element.pointee], element.const)
+    else:
+        scalar = BY_IR[element]
     return block_type(scalar, shape) if shape else scalar
