@@ -6,12 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from refcompiler import config
+from refcompiler.emitters import cuda
 from refcompiler.ir import Func, Pass, PassManager
+from refcompiler.passes.allocate_shared import allocate_shared
+from refcompiler.passes.assign_layouts import assign_layouts
 from refcompiler.passes.canonicalize import canonicalize
 from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
 from refcompiler.passes.form_fma import form_fma
+from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
+from refcompiler.passes.lower_to_simt import lower_to_simt
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,29 @@ TILE = (
     Pass("dce", dce, "no layout is wasted on a value that nobody uses"),
 )
 
+LAID_OUT = (
+    Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
+    Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
+    Pass("dce", dce, "what was rematerialised leaves its original without uses"),
+)
+
+SIMT = (
+    Pass("lower_to_simt", lower_to_simt, "the only place where blocks become registers of threads"),
+    Pass("canonicalize", canonicalize, "addresses of size-1 registers fold to scalars"),
+    Pass("cse", cse, "every lowered op repeats thread-index arithmetic"),
+    Pass("licm", licm, "address arithmetic of the lowering does not change in loops"),
+    Pass("dce", dce, "the emitter prints what it is given"),
+    Pass("allocate_shared", allocate_shared, "byte offsets are final from here on"),
+    Pass("insert_barriers", insert_barriers, "hazards are between byte ranges"),
+)
+
 # "a before b" with the reason; checked when this module is imported.
 MUST_PRECEDE = (
     ("canonicalize", "cse", "cse compares operands by identity and wants one form of each"),
     ("form_fma", "dce", "a contracted product is left without uses"),
+    ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
+    ("dce", "allocate_shared", "a dead exchange would hold its buffer"),
+    ("allocate_shared", "insert_barriers", "two buffers conflict only where their bytes overlap"),
 )
 
 
@@ -56,8 +81,27 @@ def optimize(func: Func, context: Context | None = None, observer: Callable[[str
     return _run(TILE, func.clone(), context or Context(), observer)
 
 
+def lay_out(func: Func, context: Context, observer: Callable[[str, Func], None] | None = None) -> Func:
+    """Optimised tile IR with a layout on every block; the function given stays as it is."""
+    return _run(LAID_OUT, func.clone(), context, observer)
+
+
+def lower(func: Func, context: Context, observer: Callable[[str, Func], None] | None = None) -> Func:
+    """SIMT IR of an optimised tile function for ``context.target``; the function given stays as it is."""
+    return _run(SIMT, lay_out(func, context, observer), context, observer)
+
+
+def emit(func: Func, backend: str = "cuda") -> str:
+    """The text of a SIMT function in the language of ``backend``."""
+    return EMITTERS[backend](func)
+
+
+EMITTERS: dict[str, Callable[[Func], str]] = {"cuda": cuda.emit}
+
+
 def _run(passes: tuple[Pass, ...], func: Func, context: Context, observer) -> Func:
-    manager = PassManager(passes, context, observer)
+    dump = config.DUMP()
+    manager = PassManager(passes, context, observer, dump and dump / func.level, config.cache_dir() / "reproducers")
     return manager.run(func)
 
 
@@ -68,4 +112,5 @@ def _check_order(passes: tuple[Pass, ...]) -> None:
             raise ValueError(f"pass {first} must precede {second}: {reason}")
 
 
-_check_order(TILE)
+for _passes in (TILE, LAID_OUT, SIMT):
+    _check_order(_passes)
