@@ -54,7 +54,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Text:
-    """One stage's text of one kernel, as the specification or a snapshot has it."""
+    """A kernel's source, or the text of one of its stages as the specification or a snapshot has it."""
 
     stage: str
     program: str
@@ -97,7 +97,7 @@ def view(feature: Mapping[str, Any], row: Row, results: Sequence[Mapping[str, An
         budgets=[_budget(r) for r in results if r["kind"] == "budget" and _numbers(r)],
         negatives=negatives,
         histograms={i: bars for i, s in slacks.items() if (bars := charts.histogram(s))},
-        texts=_texts(feature.get("texts", [])),
+        texts=_texts(feature.get("sources", {}), feature.get("texts", [])),
     )
 
 
@@ -139,10 +139,18 @@ def _budget(r: Mapping[str, Any]) -> Budget:
     return Budget(r, params, case, [charts.budget_bar(k, v, limits.get(k)) for k, v in shown.items()])
 
 
-def _texts(texts: Sequence[Mapping[str, Any]]) -> list[list[Text]]:
-    """Texts of one kernel (equal `at`) beside each other, in the order of the report."""
-    groups: dict[str, list[Text]] = {}
-    for t in texts:
-        program, at = t.get("program", ""), t.get("at", "")
-        groups.setdefault(f"{program} {at}", []).append(Text(t["stage"], program, at, t["text"]))
-    return list(groups.values())
+def _texts(sources: Mapping[str, str], texts: Sequence[Mapping[str, Any]]) -> list[list[Text]]:
+    """Each kernel's source with the texts of its first compilation beside it, then those of the others."""
+    groups: list[list[Text]] = []
+    for program in dict.fromkeys([*sources, *(t.get("program", "") for t in texts)]):
+        by_at: dict[str, list[Text]] = {}
+        for t in texts:
+            if t.get("program", "") == program:
+                text = Text(t["stage"], program, t.get("at", ""), t["text"])
+                by_at.setdefault(text.at, []).append(text)
+        mine = list(by_at.values())
+        if program in sources:
+            source = Text("Python", program, "", sources[program])
+            mine[:1] = [[source, *(mine[0] if mine else [])]]
+        groups += mine
+    return groups

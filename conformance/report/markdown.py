@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from conformance.report.history import compare
-from conformance.report.summary import WITNESSES, Failure, Lamp, Row, Summary, failures, percent, repro
+from conformance.report.summary import WITNESSES, Failure, Lamp, Row, Summary, failures, percent, repro, visible
 
 LIMIT = 200_000  # bytes; GitHub drops a summary above 1 MiB altogether, and a reader gives up before
 MAX_FAILURES = 20
@@ -116,14 +116,14 @@ def _row(cells: Iterable[str]) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown takes for nothing but text, on one line."""
-    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = " ".join(visible(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*_\[\]|#~$!])", r"\\\1", text)
     return text.replace("@", "@\u200b")  # no mention of a person
 
 
 def _code(text: str) -> str:
     """A code span; its fence is longer than any run of backticks inside."""
-    text = " ".join(text.split()) or " "
+    text = " ".join(visible(text).split()) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}"

@@ -25,6 +25,7 @@ from conformance.report.summary import (
     repro,
     slack_of,
     split_instance,
+    visible,
 )
 from conformance.results import STATUSES
 
@@ -78,7 +79,7 @@ def feature_file(id: str) -> str:
 
 def fragment(id: str) -> str:
     """An element's id as it stands in the fragment of an address."""
-    return quote(id, safe="")
+    return quote(visible(id), safe="")
 
 
 def case_id(instance: str) -> str:
@@ -218,7 +219,8 @@ def _environment() -> jinja2.Environment:
 
 
 def _page(template: str, **values: Any) -> str:
-    return _environment().get_template(f"{template}.html.j2").render(**{"up": "", **values})
+    text = _environment().get_template(f"{template}.html.j2").render(**{"up": "", **values})
+    return visible(text)
 
 
 @lru_cache

@@ -19,6 +19,7 @@ WITNESSES: Mapping[str, frozenset[str]] = {
     "negatives": frozenset({"negative"}),
 }
 _WITNESS_OF = {kind: name for name, kinds in WITNESSES.items() for kind in kinds}
+_PICTURES = {c: 0x2400 + c for c in range(32) if chr(c) not in "\t\n\r"}
 GOOD = frozenset({"pass", "warn"})
 NOT_JUDGED = frozenset({"skip", "unsupported"})
 
@@ -57,7 +58,7 @@ class Lamp:
 
 @dataclass
 class Clause:
-    """One clause with the results that judged it, by implementation."""
+    """One clause with the results that judged it, and the red ones of its cases, by implementation."""
 
     feature: str
     id: str
@@ -80,11 +81,11 @@ class Clause:
 
     @property
     def state(self) -> str:
-        """The worst status of what judged it; `uncovered` without a case, `unjudged` without a result."""
+        """The worst status of what judged it; `uncovered` (must, and no case) or `unjudged` without a result."""
         judged = [s for counts in self.counts.values() for s in counts if s not in NOT_JUDGED]
         if judged:
             return worst(judged)
-        return "unjudged" if self.covered else "uncovered"
+        return "uncovered" if self.level == "must" and not self.covered else "unjudged"
 
 
 @dataclass
@@ -197,9 +198,10 @@ class Summary:
         lamps[_WITNESS_OF[result["kind"]]].add(result)
         if (slack := slack_of(result)) is not None:
             row.slack = max(slack, row.slack or 0.0)
-        wanted = set(result["clauses"])
+        wanted, case = set(result["clauses"]), result["i"].partition(":")[0]
         for clause in row.clauses:
-            if clause.id in wanted:
+            # What crashed or timed out judged no clause; the clauses of its case are in doubt all the same.
+            if clause.id in wanted or (status in RED and case in clause.cases):
                 clause.counts.setdefault(impl, Counter())[status] += 1
 
     @cached_property
@@ -290,6 +292,11 @@ def slack_of(result: Mapping[str, Any]) -> float | None:
     """Largest error over its bound, 0 to infinity; None when nothing was measured."""
     value = result.get("numerics", {}).get("max_err_over_bound")
     return None if value is None else float(value)
+
+
+def visible(text: str) -> str:
+    """Control characters, which neither HTML nor Markdown can hold, as their pictures."""
+    return text.translate(_PICTURES)
 
 
 def only_compiled(result: Mapping[str, Any]) -> bool:
