@@ -169,7 +169,7 @@ def box_of(lanes: np.ndarray, shape: tuple[int, ...]) -> tuple[slice, ...] | Non
     lanes = lanes[0]
     flat_axes = tuple(k for k, n in enumerate(shape) if n == 1 and lanes.shape[k] > 1)
     if flat_axes:
-        lanes = lanes.any(flat_axes, keepdims=True)
+        lanes = np.asarray(lanes.any(flat_axes, keepdims=True))
     box = []
     for axis, extent in enumerate(shape):
         if lanes.shape[axis] == 1:
@@ -189,9 +189,7 @@ def check_bounds(
     if low >= 0 and high < size:
         return
     index = footprint.indices()
-    bad = (index < 0) | (index >= size)
-    if lanes is not None:
-        bad = bad & lanes
+    bad = ((index < 0) | (index >= size)) & (True if lanes is None else lanes)
     first = int(np.broadcast_to(index, bad.shape).reshape(-1)[np.flatnonzero(bad)[0]])
     what = "load of" if op.name == "load" else "store to"
     raise programs.error(

@@ -7,6 +7,8 @@ view of memory. Whatever leaves the form, or might wrap around, is computed elem
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from refcompiler.ir.types import I64, DType
@@ -122,7 +124,12 @@ def rem(x: Affine, y: Affine, dtype: DType) -> Affine | None:
     return x.ranked(len(y.shape)) if same else None
 
 
-ARITHMETIC = {"add": add, "sub": sub, "mul": mul, "rem": rem}
+ARITHMETIC: dict[str, Callable[[Affine, Affine, DType], Affine | None]] = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "rem": rem,
+}
 
 # name -> (the NumPy comparison, whether it holds for every difference in [low, high], whether it holds for none)
 _COMPARISONS = {

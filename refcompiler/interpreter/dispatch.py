@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 # fn(programs, op, *operand values) -> the value of the result, a tuple of them, or None for an op without results
-Handler = Callable[..., object]
+Handler = Callable[..., Any]
 HANDLERS: dict[str, Handler] = {}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from refcompiler.dialects import numeric
-from refcompiler.dialects.elementwise import ELEMENTWISE
+from refcompiler.dialects.elementwise import ELEMENTWISE, Bitcast, Cast, Elementwise, Select
+from refcompiler.dialects.tile.memory import AddPtr
 from refcompiler.interpreter import affine
 from refcompiler.interpreter.affine import Affine
 from refcompiler.interpreter.dispatch import interprets
@@ -39,17 +40,17 @@ def symbolic(op: Op, operands: tuple[Numbers, ...]) -> Numbers | None:
     if op.name not in affine.ARITHMETIC and op.name not in affine.COMPARISONS:
         return None
     dtype = element_of(op.operands[0].type)
-    pair = [as_affine(v, dtype) for v in operands]
-    if pair[0] is None or pair[1] is None:
+    x, y = (as_affine(v, dtype) for v in operands)
+    if x is None or y is None:
         return None
     if op.name in affine.ARITHMETIC:
-        return affine.ARITHMETIC[op.name](*pair, dtype)
-    truth = affine.compare(op.name, *pair)
+        return affine.ARITHMETIC[op.name](x, y, dtype)
+    truth = affine.compare(op.name, x, y)
     return None if truth is None else Dense(truth)
 
 
 @interprets(*ELEMENTWISE)
-def elementwise(programs: Programs, op: Op, *operands: Numbers) -> Val:
+def elementwise(programs: Programs, op: Elementwise, *operands: Numbers) -> Val:
     if any(isinstance(v, Affine) for v in operands):
         result = symbolic(op, operands)
         if result is not None:
@@ -71,7 +72,7 @@ def decided_mask(op: Op, x: Numbers, y: Numbers) -> Val | None:
 
 
 @interprets("select")
-def select(programs: Programs, op: Op, condition: Numbers, x: Val, y: Val) -> Val:
+def select(programs: Programs, op: Select, condition: Numbers, x: Val, y: Val) -> Val:
     result = choose(condition.data, x, y)
     if condition.poison is None:
         return result
@@ -83,7 +84,7 @@ def select(programs: Programs, op: Op, condition: Numbers, x: Val, y: Val) -> Va
 
 
 @interprets("cast")
-def cast(programs: Programs, op: Op, x: Numbers) -> Val:
+def cast(programs: Programs, op: Cast, x: Numbers) -> Val:
     source, target = element_of(op.x.type), element_of(op.result.type)
     if isinstance(x, Affine) and target.is_int:
         converted = x.as_dtype(target)
@@ -93,7 +94,7 @@ def cast(programs: Programs, op: Op, x: Numbers) -> Val:
 
 
 @interprets("bitcast")
-def bitcast(programs: Programs, op: Op, x: Val) -> Val:
+def bitcast(programs: Programs, op: Bitcast, x: Val) -> Val:
     target = element_of(op.result.type)
     if isinstance(x, Pointer):
         return repointed(op, x, target)
@@ -116,16 +117,20 @@ def repointed(op: Op, x: Pointer, target: PointerType) -> Pointer:
 
 
 @interprets("addptr")
-def addptr(programs: Programs, op: Op, pointer: Pointer, offset: Numbers) -> Pointer:
-    base, moved = pointer.offset, None
-    if isinstance(base, Affine) or isinstance(offset, Affine):
-        pair = as_affine(base, I64), as_affine(offset, element_of(op.offset.type))
-        if pair[0] is not None and pair[1] is not None:
-            moved = affine.add(*pair, I64)
-    if moved is None:
-        (x, y), poison = aligned((base, offset))
-        moved = Dense(x + y.astype(np.int64, copy=False), poison)
+def addptr(programs: Programs, op: AddPtr, pointer: Pointer, offset: Numbers) -> Pointer:
+    moved = moved_by(pointer.offset, offset, element_of(op.offset.type))
     arrays = pointer.arrays
     if not isinstance(arrays, int):
         arrays = ranked(Dense(arrays), ndim_of(moved)).data
     return Pointer(arrays, moved, pointer.pointee)
+
+
+def moved_by(base: Numbers, offset: Numbers, dtype: DType) -> Numbers:
+    """``base`` (int64) + ``offset`` of an integer ``dtype``."""
+    if isinstance(base, Affine) or isinstance(offset, Affine):
+        x, y = as_affine(base, I64), as_affine(offset, dtype)
+        total = affine.add(x, y, I64) if x is not None and y is not None else None
+        if total is not None:
+            return total
+    (start, distance), poison = aligned((base, offset))
+    return Dense(start + distance.astype(np.int64, copy=False), poison)

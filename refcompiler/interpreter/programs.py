@@ -16,6 +16,7 @@ from refcompiler.interpreter.values import Dense, Pointer, Poison, Val, rank_up
 from refcompiler.ir import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import F64, DType, PointerType, shape_of
 
+Grid = tuple[int, int, int]
 CHUNK_ELEMENTS = 1 << 16  # of the largest block, over all programs of a chunk: its arrays stay in the cache
 
 
@@ -72,7 +73,7 @@ class Programs:
     run, else a bool array of shape [P]: in a loop that some programs have left.
     """
 
-    def __init__(self, plan: Plan, memory: Memory, grid: tuple[int, ...], first: int, count: int):
+    def __init__(self, plan: Plan, memory: Memory, grid: Grid, first: int, count: int):
         self.plan, self.memory, self.grid = plan, memory, grid
         self.first, self.count = first, count
         self.numbers = np.arange(first, first + count, dtype=np.int32)
@@ -87,7 +88,7 @@ class Programs:
             op = step.op
             result = step.handler(self, op, *[values[v] for v in op.operands])
             if op.terminator:
-                return list(result)
+                return result
             if isinstance(result, tuple):
                 values.update(zip(op.results, result, strict=True))
             elif result is not None:
@@ -138,7 +139,7 @@ class Programs:
         return RunError(id, message, op.spans.get(at, op.span), notes=notes or [])
 
 
-def grid_position(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
+def grid_position(number: int, grid: Grid) -> tuple[int, int, int]:
     x, y, _ = grid
     return (number % x, number // x % y, number // (x * y))
 
@@ -151,17 +152,17 @@ def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, check: bool 
     value that matters, a conflict between programs, a failed assertion; the arrays then hold what they held before.
     ``check=False`` leaves out the check for conflicts between programs.
     """
-    grid = checked_grid(func, grid)
+    extents = checked_grid(func, grid)
     check_arguments(func, args)
     plan = Plan(func)
-    total = prod(grid)
+    total = prod(extents)
     memory = Memory(func, args, total, check)
     arguments = [bind(func, p, args[p.name], memory) for p in func.params]
     chunk = max(1, CHUNK_ELEMENTS // plan.largest)
     try:
         with np.errstate(all="ignore"):
             for first in range(0, total, chunk):
-                programs = Programs(plan, memory, grid, first, min(chunk, total - first))
+                programs = Programs(plan, memory, extents, first, min(chunk, total - first))
                 programs.values.update(plan.constants)
                 programs.values.update(zip(func.params, arguments, strict=True))
                 programs.run(func.body, [])
@@ -170,13 +171,14 @@ def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, check: bool 
         raise
 
 
-def checked_grid(func: Func, grid: tuple[int, ...]) -> tuple[int, int, int]:
+def checked_grid(func: Func, grid: tuple[int, ...]) -> Grid:
     extents = tuple(int(g) for g in grid)
     if not 1 <= len(extents) <= 3:
         raise LaunchError("program.grid#E1", f"a grid has one to three extents, got {extents}", func.span)
     if min(extents) < 1 or prod(extents) >= 1 << 31:
         raise LaunchError("program.grid#E2", f"the extents of a grid are positive, got {extents}", func.span)
-    return (*extents, 1, 1)[:3]
+    x, y, z = (*extents, 1, 1)[:3]
+    return x, y, z
 
 
 def check_arguments(func: Func, args: dict[str, Any]) -> None:

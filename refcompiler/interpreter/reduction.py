@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from refcompiler.dialects.scalar import BY_NAME
+from refcompiler.dialects.tile.reduction import Reduce
 from refcompiler.interpreter.dispatch import interprets
 from refcompiler.interpreter.programs import Programs
 from refcompiler.interpreter.values import Dense, Numbers, Val, rank_up
-from refcompiler.ir import Op
 
 
 @interprets("reduce")
-def reduce(programs: Programs, op: Op, *blocks: Numbers) -> Val | tuple[Val, ...]:
+def reduce(programs: Programs, op: Reduce, *blocks: Numbers) -> Val | tuple[Val, ...]:
     axis = op.axis + 1
     extent = op.blocks[0].type.shape[op.axis]
     for block in blocks:

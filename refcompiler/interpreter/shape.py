@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from refcompiler.dialects.tile.program import Arange, NumPrograms, ProgramId
+from refcompiler.dialects.tile.shape import ExpandDims, Reshape, Trans
 from refcompiler.interpreter import affine
 from refcompiler.interpreter.affine import Affine
 from refcompiler.interpreter.dispatch import interprets
 from refcompiler.interpreter.programs import Programs
-from refcompiler.interpreter.values import Dense, Pointer, Poison, Val, ranked, transformed
+from refcompiler.interpreter.values import Dense, Pointer, Poison, Val, ranked, with_shape
 from refcompiler.ir import Op
 from refcompiler.ir.types import I32, DType, element_of, shape_of
 
 
 @interprets("program_id")
-def program_id(programs: Programs, op: Op) -> Val:
+def program_id(programs: Programs, op: ProgramId) -> Val:
     x, y, _ = programs.grid
     inner = (1, x, x * y)[op.axis]
     ids = programs.numbers // inner
@@ -24,12 +26,12 @@ def program_id(programs: Programs, op: Op) -> Val:
 
 
 @interprets("num_programs")
-def num_programs(programs: Programs, op: Op) -> Val:
+def num_programs(programs: Programs, op: NumPrograms) -> Val:
     return Dense(np.array([programs.grid[op.axis]], np.int32))
 
 
 @interprets("arange")
-def arange(programs: Programs, op: Op) -> Val:
+def arange(programs: Programs, op: Arange) -> Val:
     return affine.arange(op.start, op.end, I32)
 
 
@@ -48,30 +50,28 @@ def empty(programs: Programs, op: Op) -> Val:
 
 
 @interprets("expand_dims")
-def expand_dims(programs: Programs, op: Op, x: Val) -> Val:
+def expand_dims(programs: Programs, op: ExpandDims, x: Val) -> Val:
     axis = op.axis
-    if isinstance(x, Affine):
-        return inserted(x, axis)
-    if isinstance(x, Pointer) and isinstance(x.offset, Affine) and isinstance(x.arrays, int):
-        return Pointer(x.arrays, inserted(x.offset, axis), x.pointee)
-    return transformed(x, lambda a: np.expand_dims(a, axis + 1))
 
+    def inserted(block: Affine) -> Affine:
+        strides, shape = block.strides, block.shape
+        return block.with_axes((*strides[:axis], 0, *strides[axis:]), (*shape[:axis], 1, *shape[axis:]))
 
-def inserted(x: Affine, axis: int) -> Affine:
-    strides, shape = x.strides, x.shape
-    return x.with_axes((*strides[:axis], 0, *strides[axis:]), (*shape[:axis], 1, *shape[axis:]))
+    return with_shape(x, lambda array: np.expand_dims(array, axis + 1), inserted)
 
 
 @interprets("trans")
-def trans(programs: Programs, op: Op, x: Val) -> Val:
+def trans(programs: Programs, op: Trans, x: Val) -> Val:
     order = op.order
-    if isinstance(x, Affine):
-        return x.with_axes(tuple(x.strides[i] for i in order), tuple(x.shape[i] for i in order))
-    return transformed(x, lambda a: a.transpose(0, *(i + 1 for i in order)))
+
+    def permuted(block: Affine) -> Affine:
+        return block.with_axes(tuple(block.strides[i] for i in order), tuple(block.shape[i] for i in order))
+
+    return with_shape(x, lambda array: array.transpose(0, *(i + 1 for i in order)), permuted)
 
 
 @interprets("reshape")
-def reshape(programs: Programs, op: Op, x: Val) -> Val:
+def reshape(programs: Programs, op: Reshape, x: Val) -> Val:
     before, after = shape_of(op.x.type), shape_of(op.result.type)
 
     def reshaped(array: np.ndarray) -> np.ndarray:
@@ -79,4 +79,4 @@ def reshape(programs: Programs, op: Op, x: Val) -> Val:
             return array.reshape(-1, *(1,) * len(after))
         return np.broadcast_to(array, (array.shape[0], *before)).reshape(-1, *after)
 
-    return transformed(x, reshaped)
+    return with_shape(x, reshaped)

@@ -8,6 +8,7 @@ combines them with something that varies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import overload
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class Poison:
     def __init__(self, parts: Iterable[tuple[Op, np.ndarray]]):
         self.parts = tuple(parts)
 
-    def map(self, transform: Callable[[np.ndarray], np.ndarray]) -> Poison:
+    def map(self, transform: OnArray) -> Poison:
         """The poison after the same change of shape as the value."""
         return Poison((origin, transform(mask)) for origin, mask in self.parts)
 
@@ -73,6 +74,8 @@ class Pointer:
 
 Numbers = Dense | Affine
 Val = Dense | Affine | Pointer
+OnArray = Callable[[np.ndarray], np.ndarray]
+OnAffine = Callable[[Affine], Affine]
 
 
 def rank_up(array: np.ndarray, ndim: int) -> np.ndarray:
@@ -96,24 +99,30 @@ def aligned(values: Iterable[Numbers]) -> tuple[list[np.ndarray], Poison | None]
     return [rank_up(a, ndim) for a in arrays], poison
 
 
-def transformed(value: Val, transform: Callable[[np.ndarray], np.ndarray]) -> Val:
-    """``value`` after a change of shape that maps arrays ``[P, *shape]`` to arrays ``[P, *new_shape]``."""
+@overload
+def with_shape(value: Numbers, on_array: OnArray, on_affine: OnAffine | None = None) -> Numbers: ...
+@overload
+def with_shape(value: Val, on_array: OnArray, on_affine: OnAffine | None = None) -> Val: ...
+def with_shape(value: Val, on_array: OnArray, on_affine: OnAffine | None = None) -> Val:
+    """``value`` after a change of shape: ``on_array`` maps arrays [P, *shape] to arrays [P, *new_shape], ``on_affine``
+    does the same to symbolic blocks, which are held element by element where it is None."""
     if isinstance(value, Pointer):
-        arrays = value.arrays if isinstance(value.arrays, int) else transform(value.arrays)
-        return Pointer(arrays, transformed(value.offset, transform), value.pointee)
-    poison = None if value.poison is None else value.poison.map(transform)
-    return Dense(transform(value.data), poison)
+        arrays = value.arrays if isinstance(value.arrays, int) else on_array(value.arrays)
+        return Pointer(arrays, with_shape(value.offset, on_array, on_affine), value.pointee)
+    if isinstance(value, Affine) and on_affine is not None:
+        return on_affine(value)
+    return Dense(on_array(value.data), None if value.poison is None else value.poison.map(on_array))
 
 
+@overload
+def ranked(value: Numbers, ndim: int) -> Numbers: ...
+@overload
+def ranked(value: Val, ndim: int) -> Val: ...
 def ranked(value: Val, ndim: int) -> Val:
     """``value`` with at least ``ndim`` axes."""
-    if isinstance(value, Affine):
-        return value.ranked(ndim - 1)
-    held = value.offset if isinstance(value, Pointer) else value
-    if isinstance(held, Affine):
-        arrays = value.arrays if isinstance(value.arrays, int) else rank_up(value.arrays, ndim)
-        return Pointer(arrays, held.ranked(ndim - 1), value.pointee)
-    return value if held.data.ndim >= ndim else transformed(value, lambda a: rank_up(a, ndim))
+    if ndim_of(value) >= ndim:
+        return value
+    return with_shape(value, lambda array: rank_up(array, ndim), lambda block: block.ranked(ndim - 1))
 
 
 def ndim_of(value: Val) -> int:
@@ -128,15 +137,22 @@ def choose(condition: np.ndarray, x: Val, y: Val) -> Val:
         return ranked(x, ndim)
     if condition.size == 1:
         return ranked(x if condition.reshape(-1)[0] else y, ndim)
-    if isinstance(x, Pointer):
-        offset = choose(condition, x.offset, y.offset)
-        if isinstance(x.arrays, int) and x.arrays == y.arrays:
-            return Pointer(x.arrays, offset, x.pointee)
-        ids = [rank_up(np.asarray(a).reshape(1) if isinstance(a, int) else a, ndim) for a in (x.arrays, y.arrays)]
-        return Pointer(np.where(rank_up(condition, ndim), *ids), offset, x.pointee)
-    (where, left, right), _ = aligned((Dense(condition), x, y))
+    condition = rank_up(condition, ndim)
+    if not isinstance(x, Pointer):
+        assert not isinstance(y, Pointer)
+        return choose_numbers(condition, x, y, ndim)
+    assert isinstance(y, Pointer)
+    offset = choose_numbers(condition, x.offset, y.offset, ndim)
+    if isinstance(x.arrays, int) and x.arrays == y.arrays:
+        return Pointer(x.arrays, offset, x.pointee)
+    ids = [rank_up(np.array([p.arrays]) if isinstance(p.arrays, int) else p.arrays, ndim) for p in (x, y)]
+    return Pointer(np.where(condition, *ids), offset, x.pointee)
+
+
+def choose_numbers(condition: np.ndarray, x: Numbers, y: Numbers, ndim: int) -> Dense:
+    """``choose`` for numbers and a condition of ``ndim`` axes."""
     poison = None
     if x.poison is not None or y.poison is not None:
-        sides = [(rank_up_poison(x.poison, ndim), where), (rank_up_poison(y.poison, ndim), ~where)]
+        sides = [(rank_up_poison(x.poison, ndim), condition), (rank_up_poison(y.poison, ndim), ~condition)]
         poison = join_poison(p.restricted(keep) for p, keep in sides if p is not None)
-    return Dense(np.where(where, left, right), poison)
+    return Dense(np.where(condition, rank_up(x.data, ndim), rank_up(y.data, ndim)), poison)
