@@ -16,6 +16,7 @@ import click
 from conformance.errors import SpecError
 from conformance.results import EXIT
 
+LONG_RUN = 1000  # instances from which starting a process a core pays
 STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass", "resources")
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a")
 
@@ -150,7 +151,7 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 @click.option(
     "--report", "report_dir", type=click.Path(path_type=Path, file_okay=False), help="Write the report pages."
 )
-@click.option("-n", "--workers", type=click.IntRange(0), default=1, show_default=True, help="Processes; 0: one a core.")
+@click.option("-n", "--workers", type=click.IntRange(1), help="Processes; one a core for long runs if left out.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Part I of N.")
 @spec_option
 @click.pass_obj
@@ -162,7 +163,7 @@ def run(
     json_file: Path | None,
     junit: Path | None,
     report_dir: Path | None,
-    workers: int,
+    workers: int | None,
     shard: tuple[int, int],
     spec: Path | None,
 ) -> None:
@@ -178,7 +179,7 @@ def run(
         features,
         plan,
         spec=root,
-        workers=workers or os.cpu_count() or 1,
+        workers=workers or (os.cpu_count() or 1 if plan.expected >= LONG_RUN else 1),
         tier=tier,
         select=select,
         part=shard,

@@ -81,6 +81,19 @@ def test_a_process_that_dies_is_one_crash(tmp_path):
     assert {r["status"] for r in results} == {"crash", "pass"}
 
 
+def test_a_process_that_hangs_is_one_timeout():
+    from conformance.parallel import run_in_processes
+    from conformance.plan import make_plan
+
+    plan = make_plan(load_suite(SPEC), ["reduction.sum/exact"], ["tests.evil.impostors:Hangs"])
+    for instance in plan.targets[0].instances:
+        assert instance.params["N"] in (32, 128)
+    chosen = [i for i in plan.targets[0].instances if i.id.endswith("T=f32;M=7;N=128;x=onehot(sweep)")]
+    plan.targets[0].instances = [*chosen, *(i for i in plan.targets[0].instances if i.params["N"] == 32)]
+    results = run_in_processes(plan.targets[0], SPEC, 1, lambda r: None, limit=5.0)
+    assert [r.status for r in results] == ["timeout", *["pass"] * 4]
+
+
 def test_nothing_selected_is_exit_5():
     done = run("nothing.here")
     assert done.exit_code == 5 and "no instance matches 'nothing.here'" in done.output

@@ -170,6 +170,15 @@ class Exits(Honest):
         super().row_sum(values, constexprs)
 
 
+class Hangs(Honest):
+    """Never returns from one kernel."""
+
+    def row_sum(self, values, constexprs):
+        while constexprs["N"] == 128:
+            pass
+        super().row_sum(values, constexprs)
+
+
 class FindsNoErrors(Honest):
     """Claims no error phase at all."""
 
