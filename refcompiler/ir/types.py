@@ -192,10 +192,12 @@ def join_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def join_types(types: list[Type], element: Element) -> Type | None:
-    """The type of an elementwise result over ``types``: their joined shape (and common layout) with ``element``."""
+    """The type of an elementwise result over ``types``: their joined shape (and common layout) with ``element``.
+
+    None where shapes do not broadcast or register vectors differ in length."""
     registers = [t for t in types if isinstance(t, RegType)]
     if registers:
-        return RegType(element, max(t.count for t in registers))
+        return RegType(element, registers[0].count) if len({t.count for t in registers}) == 1 else None
     blocks = [t for t in types if isinstance(t, BlockType)]
     if not blocks:
         return element

@@ -75,7 +75,7 @@ class Plan:
             return False
         if is_vector and not self._same_index(direct, result):
             return False
-        self.depth[op] = 1 + (self.depth[direct] if direct in self.inlined else 0)
+        self.depth[op] = 1 + (self.depth.get(direct, 0) if direct in self.inlined else 0)
         return self.depth[op] <= _MAX_DEPTH or isinstance(element_of(result.type), PointerType)
 
     def _repeats(self, user: Op, direct: Op, result: Value) -> bool:
