@@ -9,8 +9,9 @@ from refcompiler.frontend import KernelSource
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.function import JitFunction
 from refcompiler.jit.sizes import cdiv, next_power_of_2
+from refcompiler.jit.text import from_source
 
-__all__ = ["CompiledKernel", "JitFunction", "cdiv", "constexpr_function", "jit", "next_power_of_2"]
+__all__ = ["CompiledKernel", "JitFunction", "cdiv", "constexpr_function", "from_source", "jit", "next_power_of_2"]
 
 
 def jit(

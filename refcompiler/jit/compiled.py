@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from refcompiler.errors import LaunchError
 from refcompiler.frontend import Compiled
-from refcompiler.ir import print_func
+from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import PointerType
+from refcompiler.jit.build import Build, build, cache_key, stored
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.written import written_params
 from refcompiler.runtime.arrays import ArrayInfo, describe, is_array
@@ -56,36 +58,71 @@ class CompiledKernel:
         self.name = self.func.name
         self.asm = Stages(self._stage)
         self._lock = threading.RLock()
-        self._optimized: Any = None
-        self._loaded: Any = None
-        self._written: frozenset[str] | None = None
+        self._levels: dict[str, Func] = {}
 
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}, {self.arch})"
 
+    # --- stages
     @property
-    def tile_opt(self) -> Any:
-        """The optimised tile function."""
+    def context(self) -> Any:
+        """What the passes may ask: options and target."""
+        from refcompiler import pipeline
+        from refcompiler.target import target
+
+        return pipeline.Context(self.options, target(self.arch))
+
+    def level(self, name: str) -> Func:
+        """The function at a stage of the pipeline: "tile_opt", "laid_out" or "simt"."""
         from refcompiler import pipeline
 
         with self._lock:
-            if self._optimized is None:
-                self._optimized = pipeline.optimize(self.func, pipeline.Context(self.options))
-            return self._optimized
+            if name not in self._levels:
+                if name == "tile_opt":
+                    made = pipeline.optimize(self.func, self.context)
+                elif name == "laid_out":
+                    made = pipeline.lay_out(self.level("tile_opt"), self.context)
+                else:
+                    made = pipeline.lower(self.level("laid_out"), self.context)
+                self._levels[name] = made
+            return self._levels[name]
 
     def _stage(self, stage: str) -> Any:
         if stage == "tile":
             return print_func(self.func)
-        if stage == "tile_opt":
-            return print_func(self.tile_opt)
-        raise LaunchError("launch.stage", f"stage {stage} of kernel {self.name} is not available in this build")
+        if stage in ("tile_opt", "laid_out", "simt"):
+            return print_func(self.level(stage))
+        if stage == "cuda":
+            from refcompiler.emitters.cuda import emit
 
-    @property
+            return emit(self.level("simt"))
+        if stage == "sass":
+            from refcompiler import toolchain
+
+            return toolchain.disassemble(self.asm["cubin"])
+        return self.build.ptx if stage == "ptx" else self.build.cubin
+
+    @cached_property
+    def build(self) -> Build:
+        """The machine code, from the cache on disk where it is there."""
+        key = cache_key(self.compiled, self.arch, self.options)
+        found = stored(key)
+        if found is not None:
+            return found
+        return build(self.asm["cuda"], self.level("simt"), self.func, self.arch, self.options, key)
+
+    @cached_property
+    def resources(self) -> dict[str, Any]:
+        """Registers, spills, stack, shared memory and threads of the cubin."""
+        from refcompiler import toolchain
+
+        found = dict(toolchain.resources(self.build.cubin, self.build.entry))
+        return {**found, "threads": self.build.threads, "smem": (found["smem"] or 0) + self.build.shared_bytes}
+
+    @cached_property
     def written(self) -> frozenset[str]:
         """Pointer parameters that the kernel may store through."""
-        if self._written is None:
-            self._written = written_params(self.func)
-        return self._written
+        return written_params(self.func)
 
     # --- launching
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
@@ -163,10 +200,20 @@ class CompiledKernel:
         from refcompiler import interpreter
 
         flat = {n: _memory_order(v, infos[n]) if n in infos else v for n, v in values.items()}
-        interpreter.run(self.tile_opt, grid, flat)
+        interpreter.run(self.level("tile_opt"), grid, flat)
 
     def _launch_gpu(self, grid: tuple[int, int, int], values: dict[str, Any], stream: Any) -> None:
-        raise LaunchError("program.arguments#E7", f"kernel {self.name} cannot run on a GPU in this build")
+        from refcompiler import runtime
+
+        made = self.build
+        args = [values[p.name] for p in made.abi.visible]
+        runtime.launch(self._function, grid, made.threads, args, stream, made.shared_bytes)
+
+    @cached_property
+    def _function(self) -> Any:
+        from refcompiler import runtime
+
+        return runtime.load_function(self.build.cubin, self.build.entry, self.build.abi)
 
     def describe(self) -> str:
         """The specialisation as JSON: name, architecture, parameters, constexprs, hints."""

@@ -1,0 +1,97 @@
+"""From the optimised tile function to a cubin and what launching it needs, through the artifact cache."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from refcompiler.cache import ArtifactCache, artifact_key
+from refcompiler.frontend import Compiled
+from refcompiler.ir import Func, print_func
+from refcompiler.ir.types import DType, PointerType
+from refcompiler.jit.written import written_params
+from refcompiler.runtime.abi import KernelABI, Param
+from refcompiler.target import WARP_SIZE
+
+
+@dataclass(frozen=True)
+class Build:
+    """Machine code of one kernel: cubin and PTX, the entry's name, its ABI, threads a block, dynamic shared bytes."""
+
+    cubin: bytes
+    ptx: str
+    entry: str
+    abi: KernelABI
+    threads: int
+    shared_bytes: int
+
+    def metadata(self) -> dict[str, Any]:
+        """All but the code, as JSON."""
+        return {
+            "entry": self.entry,
+            "abi": self.abi.to_json(),
+            "threads": self.threads,
+            "shared_bytes": self.shared_bytes,
+        }
+
+
+@functools.cache
+def artifact_cache() -> ArtifactCache:
+    """The one cache of this process."""
+    return ArtifactCache()
+
+
+def cache_key(compiled: Compiled, arch: str, options: Any) -> str:
+    """The identity of machine code: what the kernel means (its tile IR, which holds types, hints, compile-time values
+    and captured values), every source text it came from, the options, the architecture, compiler and tools."""
+    from refcompiler import toolchain
+
+    sources = json.dumps(compiled.sources, sort_keys=True)
+    return artifact_key(
+        "cubin", print_func(compiled.func), sources, repr(options), arch, toolchain=toolchain.fingerprint()
+    )
+
+
+def stored(key: str) -> Build | None:
+    """The build kept under ``key``, or None."""
+    cubin, ptx = artifact_cache().entry(key), artifact_cache().get(_ptx_key(key))
+    if cubin is None or ptx is None:
+        return None
+    meta = cubin.metadata
+    abi = KernelABI.from_json(meta["abi"])
+    return Build(cubin.data, ptx.decode(), meta["entry"], abi, meta["threads"], meta["shared_bytes"])
+
+
+def build(cuda: str, simt: Func, tile: Func, arch: str, options: Any, key: str) -> Build:
+    """Compile CUDA C++ and keep the result under ``key``."""
+    from refcompiler import toolchain
+    from refcompiler.emitters.cuda import entry_name
+
+    artifacts = toolchain.compile_cuda(cuda, arch)
+    threads = options.num_warps * WARP_SIZE
+    shared = int(simt.attrs.get("dynamic_shared_bytes", 0))
+    made = Build(artifacts.cubin, artifacts.ptx, entry_name(simt), kernel_abi(tile), threads, shared)
+    artifact_cache().put(key, made.cubin, made.metadata())
+    artifact_cache().put(_ptx_key(key), made.ptx.encode())
+    return made
+
+
+def _ptx_key(key: str) -> str:
+    return artifact_key("ptx", key, toolchain="")
+
+
+def kernel_abi(func: Func) -> KernelABI:
+    """The parameters of a tile function as the launcher passes them."""
+    written = written_params(func)
+    params = []
+    for p in func.params:
+        name = str(p.name)
+        if isinstance(p.type, PointerType):
+            hint = func.hints.get(name, 1)
+            params.append(Param(name, "pointer", p.type.pointee.name, name in written, hint))
+        else:
+            assert isinstance(p.type, DType)
+            params.append(Param(name, "scalar", p.type.name, False, func.hints.get(name, 1)))
+    return KernelABI(tuple(params))
