@@ -239,3 +239,8 @@ def test_compilation_is_deterministic_in_text():
         for _ in range(2)
     }
     assert len(runs) == 1
+
+
+def test_compiling_leaves_the_shared_one_byte_strings_alone():
+    assert toolchain.compile_cuda(KERNELS, "sm_90a").log == ""  # a log of one byte: its terminator
+    assert [value for value in range(256) if bytes([value])[0] != value] == []

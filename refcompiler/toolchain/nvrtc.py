@@ -121,9 +121,10 @@ def _check_arch(arch: str) -> None:
 
 def _fetch(size: Callable, get: Callable, program: object) -> bytes:
     """The bytes of one of NVRTC's pairs of functions: its size, then its content written in place."""
-    buffer = b" " * _checked(size(program))
+    # Not `b" " * size`: the interpreter shares one-byte strings, and an empty log would overwrite every b" ".
+    buffer = bytearray(_checked(size(program)))
     _checked(get(program, buffer))
-    return buffer
+    return bytes(buffer)
 
 
 def _checked(returned: tuple) -> Any:
