@@ -72,7 +72,9 @@ def _call(
         **{k: evaluate(v, {**words, **names, **arrays}) if isinstance(v, str) else v for k, v in oracle.params.items()},
     }
     function = lookup(oracle.ref)
-    found = function(inputs, params, xp=_bounded(numerics, names) if _is_derived(numerics) else None)
+    found = function(inputs, params)
+    if _is_derived(numerics):  # the wrong answers for the self-check come with the plain reference only
+        found = {**found, **function(inputs, params, xp=_bounded(numerics, names))}
     refs: Refs = {}
     only = next(iter(outputs)) if len(outputs) == 1 else None
     for output, before in outputs.items():

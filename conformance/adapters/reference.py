@@ -115,7 +115,7 @@ class _Reference:
         from refcompiler.ir import PassManager, print_func, verify
         from refcompiler.ir.parser import parse_func
 
-        table = {p.name: p for p in pipeline.TILE}
+        table = {p.name: p for p in (*pipeline.SIMT, *pipeline.LAID_OUT, *pipeline.TILE)}
         unknown = [p for p in passes if p not in table]
         if unknown:
             return Unsupported(f"pass.{unknown[0]}", f"there is no pass {unknown[0]}; passes: {', '.join(table)}")
