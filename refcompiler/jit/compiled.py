@@ -83,7 +83,7 @@ class CompiledKernel:
                 elif name == "laid_out":
                     made = pipeline.lay_out(self.level("tile_opt"), self.context)
                 else:
-                    made = pipeline.lower(self.level("laid_out"), self.context)
+                    made = pipeline.lower(self.level("tile_opt"), self.context)
                 self._levels[name] = made
             return self._levels[name]
 
@@ -93,9 +93,9 @@ class CompiledKernel:
         if stage in ("tile_opt", "laid_out", "simt"):
             return print_func(self.level(stage))
         if stage == "cuda":
-            from refcompiler.emitters.cuda import emit
+            from refcompiler import pipeline
 
-            return emit(self.level("simt"))
+            return pipeline.emit(self.level("simt"), self.backend)
         if stage == "sass":
             from refcompiler import toolchain
 
