@@ -331,15 +331,20 @@ def test_a_report_equals_itself(everything):
 
 def test_lines_join_only_aligned_runs():
     past = runs(one(passed()), one(passed()), one(passed(), digest="f" * 16), one(passed(), digest="f" * 16))
-    points = history.scores(past, "interp")["a.b"]
+    points = history.courses(past, "interp")["a.b"].passed
     assert [[p.run for p in s] for s in history.segments(points)] == [[0, 1], [2, 3]]
     spark = charts.sparkline(points, len(past))
     assert len(spark.lines) == 2 and not spark.dots
 
 
+def test_slack_has_a_course_of_its_own():
+    past = runs(*(one(passed(numerics={"max_err_over_bound": s}), passed("a.b/exact")) for s in (0.25, 0.5, "inf")))
+    assert [p.value for p in history.courses(past, "interp")["a.b"].slack] == [0.25, 0.5, 1.0]
+
+
 def test_a_run_that_does_not_count_has_no_point():
     past = runs(one(passed()), one(passed(), expected=9), one(passed()))
-    assert [p.run for p in history.scores(past, "interp")["a.b"]] == [0, 2]
+    assert [p.run for p in history.courses(past, "interp")["a.b"].passed] == [0, 2]
 
 
 def test_the_newest_report_is_shown_whatever_the_order(tmp_path):

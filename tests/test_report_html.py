@@ -216,6 +216,24 @@ def test_instances_beyond_the_limit_are_counted_and_red_ones_shown(tmp_path, mon
     assert "N=9" in text and "N=8" not in text and "6 more results, none red" in text
 
 
+def luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_text_stands_out_from_its_background(folder, theme):
+    """WCAG 2 AA asks for a contrast of 4.5."""
+    css = (folder / "assets" / "style.css").read_text(encoding="utf-8")
+    colors = {name: pair[theme] for name, *pair in re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", css)}
+    looks = ("good", "fair", "bad", "info", "mute")
+    pairs = [(text, bg) for text in ("text", "dim", "link", *looks) for bg in ("bg", "panel")]
+    for text, bg in [*pairs, *((name, f"{name}-bg") for name in looks), ("text", "good-bg"), ("text", "bad-bg")]:
+        high, low = sorted((luminance(colors[text]), luminance(colors[bg])), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (text, bg)
+
+
 def test_an_empty_report_says_that_it_is_void(tmp_path):
     report.write(document([], [], [], expected=5), tmp_path)
     page = Page((tmp_path / "index.html").read_text(encoding="utf-8"))

@@ -109,27 +109,38 @@ def _drifted(c: Change) -> bool:
 
 @dataclass(frozen=True)
 class Point:
-    """One run's value of one feature on one implementation: share passed, 0 to 1."""
+    """One run's value of one feature on one implementation, 0 to 1."""
 
     run: int
     value: float
     key: tuple[str, ...]
 
 
-def scores(runs: Sequence[Run], impl: str) -> dict[str, list[Point]]:
-    """Feature id to the points of the runs that count and judged it on this implementation."""
-    found: dict[str, list[Point]] = {}
+@dataclass
+class Course:
+    """How one feature went on one implementation: share of judged instances passed, and largest error over bound."""
+
+    passed: list[Point] = field(default_factory=list)
+    slack: list[Point] = field(default_factory=list)
+
+
+def courses(runs: Sequence[Run], impl: str) -> dict[str, Course]:
+    """Feature id to its course over the runs that count and judged it on this implementation; slack ends at 1."""
+    found: dict[str, Course] = {}
     for n, run in enumerate(runs):
         if not run.counts:
             continue
-        tallies: dict[str, list[int]] = {}
+        judged: dict[str, list[Mapping[str, Any]]] = {}
         for r in run.document["results"]:
             if r["impl"] == impl and r["status"] not in NOT_JUDGED and r["kind"] != "compile":
-                tally = tallies.setdefault(feature_of(r["i"]), [0, 0])
-                tally[0] += r["status"] in GOOD
-                tally[1] += 1
-        for feature, (good, judged) in tallies.items():
-            found.setdefault(feature, []).append(Point(n, good / judged, run.key))
+                judged.setdefault(feature_of(r["i"]), []).append(r)
+        for feature, results in judged.items():
+            course = found.setdefault(feature, Course())
+            good = sum(r["status"] in GOOD for r in results)
+            course.passed.append(Point(n, good / len(results), run.key))
+            slacks = [s for r in results if (s := slack_of(r)) is not None]
+            if slacks:
+                course.slack.append(Point(n, min(1.0, max(slacks)), run.key))
     return found
 
 

@@ -147,6 +147,7 @@ def _slackest(report: Mapping[str, Any]) -> dict[str, Any]:
         "columns": ("error / bound", "worst element"),
         "ranked": rows,
         "ranked_total": len(measured),
+        "by_feature": [],
         "bars": charts.histogram(slack for slack, _ in measured),
     }
 
@@ -186,8 +187,10 @@ def _past(past: Sequence[history.Run]) -> dict[str, Any]:
     latest = past[-1]
     table = {}
     for impl in latest.summary.implementations:
-        scores = history.scores(past, impl)
-        table[impl] = {f: (charts.sparkline(p, len(past)), p) for f, p in scores.items()}
+        table[impl] = {
+            feature: [(charts.sparkline(points, len(past)), points) for points in (course.passed, course.slack)]
+            for feature, course in history.courses(past, impl).items()
+        }
     keys = list(dict.fromkeys(r.key for r in past))
     return {
         "past": [(n, r, keys.index(r.key) + 1) for n, r in enumerate(past, 1)],
@@ -214,7 +217,7 @@ def _environment() -> jinja2.Environment:
         status_bar_pieces=charts.status_bar, shown_status=shown_status, instance_look=instance_look,
         milliseconds=milliseconds,
     )  # fmt: skip
-    env.filters["percent"] = percent
+    env.filters.update(percent=percent, number=charts.number)
     return env
 
 

@@ -391,9 +391,10 @@ def _notes(s: Summary) -> Iterable[str]:
     if run["shard"] not in ("", "1/1"):
         yield f"This is shard {run['shard']} of the suite."
     for i in s.implementations.values():
-        if not i.info["runs"]:
+        if i.total and not i.info["runs"]:
             why = i.info.get("why_not") or "no reason given"
             yield f"{i.id} compiled and did not run: {why}"
     if not s.report["suite"]["commit"]:
         yield "The commit is unknown."
-    yield from run.get("notes", ())
+    said = [i.info["smoke"] for i in s.implementations.values() if i.info["smoke"] != "pass"]
+    yield from (note for note in run.get("notes", ()) if not any(complaint in note for complaint in said))
