@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 from report_samples import HOSTILE, clause, document, every_status, feature, implementation, large
 
@@ -361,6 +362,12 @@ def test_the_newest_report_is_shown_whatever_the_order(tmp_path):
 def test_no_report_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="at least one"):
         report.write([], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_document_that_breaks_the_schema_leaves_the_folder_alone(tmp_path):
+    with pytest.raises(jsonschema.ValidationError):
+        report.write({**one(passed()), "unknown": 1}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

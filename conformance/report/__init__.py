@@ -26,7 +26,8 @@ def write(reports: Document | Sequence[Document], out: Path | str) -> Path:
     """Render the newest report into a folder, with the history of all of them; gives the path of the first page.
 
     The folder is made if need be; files of the same names are overwritten, others are left alone. Raises ValueError
-    when there is no report, OSError when the folder cannot be written.
+    when there is no report, jsonschema.ValidationError when one breaks the schema, OSError when the folder cannot be
+    written.
     """
     from conformance.report import pages  # imports jinja2, which a run without --report does not need
 
@@ -41,11 +42,11 @@ def write(reports: Document | Sequence[Document], out: Path | str) -> Path:
     for name, badge in badges.badges(latest).items():
         files[f"badges/{name}.json"] = json.dumps(badge, ensure_ascii=False) + "\n"
     folder = Path(out)
+    report_data.write(latest, folder / "report.json")  # first: it refuses what breaks the schema
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
-    report_data.write(latest, folder / "report.json")
     return folder / "index.html"
 
 

@@ -74,7 +74,7 @@ function sortBy(table, head) {
     const cell = row.cells[column];
     return head.dataset.sort === "number" ? Number(cell.dataset.value) : cell.textContent.trim();
   };
-  const order = head.dataset.sort === "number" ? (a, b) => a - b : (a, b) => a.localeCompare(b, "en");
+  const order = head.dataset.sort === "number" ? (a, b) => a - b : (a, b) => a.localeCompare(b, "en", { numeric: true });
   const rows = [...table.tBodies].flatMap((body) => [...body.rows]);
   rows.sort((a, b) => order(value(a), value(b)) * (falling ? -1 : 1));
   table.tBodies[0].append(...rows);
