@@ -87,8 +87,8 @@ def lay_out(func: Func, context: Context, observer: Callable[[str, Func], None] 
 
 
 def lower(func: Func, context: Context, observer: Callable[[str, Func], None] | None = None) -> Func:
-    """SIMT IR of an optimised tile function for ``context.target``; the function given stays as it is."""
-    return _run(SIMT, lay_out(func, context, observer), context, observer)
+    """SIMT IR of a laid-out function for ``context.target``; the function given stays as it is."""
+    return _run(SIMT, func.clone(), context, observer)
 
 
 def emit(func: Func, backend: str = "cuda") -> str:
