@@ -165,7 +165,9 @@ def test_drafts_need_no_coverage():
 
 
 def test_failures_that_say_the_same_stand_together():
-    results = [Result(f"a.b/c:N={n}", "interp", "fail", "oracle", (), "off by one") for n in range(5)]
+    results = [
+        Result(f"a.b/c:N={n}", "interp", "fail", "oracle", (), f"y[{n}] is {n}.5e-07, run {n:012x}") for n in range(5)
+    ]
     other = Result("a.b/c:N=9", "interp", "fail", "oracle", (), "something else")
     groups = summary.failures(one(*results, other, passed())["results"])
     assert [len(g.instances) for g in groups] == [5, 1] and groups[0].feature == "a.b"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ WITNESSES: Mapping[str, frozenset[str]] = {
     "negatives": frozenset({"negative"}),
 }
 _WITNESS_OF = {kind: name for name, kinds in WITNESSES.items() for kind in kinds}
+_NUMBERS = re.compile(r"\b(?:0x[0-9a-f]+|[0-9a-f]{8,})\b|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _PICTURES = {c: 0x2400 + c for c in range(32) if chr(c) not in "\t\n\r"}
 GOOD = frozenset({"pass", "warn"})
 NOT_JUDGED = frozenset({"skip", "unsupported"})
@@ -335,11 +337,11 @@ class Failure:
 
 
 def failures(results: Iterable[Mapping[str, Any]]) -> list[Failure]:
-    """Red results grouped by case, implementation, status and message, in order of appearance."""
+    """Red results grouped by case, implementation, status and message (numbers aside), in order of appearance."""
     groups: dict[tuple[str, ...], Failure] = {}
     for r in results:
         if is_red(r):
-            key = (r["i"].partition(":")[0], r["impl"], r["status"], r["kind"], r.get("message", ""))
+            key = (r["i"].partition(":")[0], r["impl"], r["status"], r["kind"], _NUMBERS.sub("#", r.get("message", "")))
             groups.setdefault(key, Failure(r, [])).instances.append(r["i"])
     return list(groups.values())
 
