@@ -5,3 +5,5 @@ from refcompiler.frontend.types import constexpr
 from refcompiler.jit import JitFunction, cdiv, constexpr_function, jit, next_power_of_2
 
 __all__ = ["JitFunction", "cdiv", "constexpr", "constexpr_function", "jit", "language", "next_power_of_2"]
+
+language.kernel = jit  # type: ignore[attr-defined]  # a second name; `language` stands below `jit` and cannot import it
