@@ -1,5 +1,7 @@
-"""Kernels that other small compilers get silently wrong or crash on: each runs in the interpreter and gives the values
-that Python and NumPy arithmetic demand."""
+"""Kernels that other small compilers get wrong or crash on, run in the interpreter.
+
+Expected values follow from the arithmetic of Python and NumPy.
+"""
 
 import numpy as np
 import pytest

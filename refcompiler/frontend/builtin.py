@@ -1,5 +1,4 @@
-"""Declares the functions of the language: Python functions whose bodies emit ops, and functions written in the
-language itself."""
+"""How functions of the language are declared: bodies that emit ops, or bodies written in the language itself."""
 
 from __future__ import annotations
 
