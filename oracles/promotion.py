@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from oracles.formats import FORMATS, Format, format_of
+from oracles.casts import convert
+from oracles.formats import FORMATS, Format, format_of, to_format
 from oracles.registry import OracleError
 
 # Row and column in the order of the heading; symmetric.
@@ -102,7 +103,11 @@ def typed(x: Any, beside: Any) -> np.ndarray:
     if not isinstance(beside, (np.ndarray, np.generic)):
         raise OracleError(f"operands {x!r} and {beside!r}: at least one must be an array or a NumPy scalar")
     fmt = literal_format(x, beside)
-    return np.asarray(x).astype(fmt.dtype) if not fmt.is_float else np.asarray(float(x)).astype(fmt.dtype)
+    if not fmt.is_float:
+        return np.asarray(x).astype(fmt.dtype)
+    if isinstance(x, int) and not isinstance(x, bool):
+        return convert(np.asarray(x, np.int64 if x < 2**63 else np.uint64), fmt)
+    return to_format(float(x), fmt)
 
 
 def pair(x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

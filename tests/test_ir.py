@@ -1,5 +1,7 @@
 """The IR framework: text round trip, verification, folding, region handling."""
 
+import math
+
 import pytest
 
 import refcompiler.dialects  # noqa: F401  fills the registry
@@ -160,3 +162,19 @@ def test_folding_wraps_at_the_type():
 def test_division_by_zero_does_not_fold():
     func = parse_func("func @f(p: ptr<i32>) {\n  %0 = div 1, 0 : i32\n  store p, %0, none\n}\n")
     assert not Rewriter([]).run(func)
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "expected"),
+    [
+        (2**62 + 2**38 + 1, F32, 2.0**62 + 2.0**39),  # above the middle by less than f64 sees
+        (-(2**62) - 2**38, F32, -(2.0**62)),  # the middle itself: to even
+        (2**62 + 2**54 + 1, BF16, 2.0**62 + 2.0**55),
+        (1 + 2.0**-8 + 2.0**-40, BF16, 1 + 2.0**-7),  # in f32 the middle
+        (3.0 * 2.0**-135, BF16, 2.0**-133),
+        (2.0**-134, BF16, 0.0),
+        (2.0**128 - 2.0**119, BF16, math.inf),
+    ],
+)
+def test_a_literal_is_rounded_once(number, dtype, expected):
+    assert Constant(number, dtype).value == expected

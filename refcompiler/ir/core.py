@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refcompiler.ir.opdef import Attr, Operand, OpMeta
-from refcompiler.ir.types import DType, Type, element_of
+from refcompiler.ir.types import BF16, DType, Type, element_of
 from refcompiler.source import Span
 
 LEVELS = ("tile", "laid_out", "simt")
@@ -46,16 +47,28 @@ class Constant(Value):
 
 
 def normalise_literal(value: Any, dtype: DType) -> bool | int | float:
-    """``value`` as ``dtype`` stores it: integers wrap, floats round to nearest even, bool is truth."""
+    """``value`` as ``dtype`` stores it: integers wrap, floats are rounded once, to nearest even, bool is truth."""
     if dtype.is_bool:
         return bool(value)
-    if dtype.is_float:
-        value = float(value)
-        return value if dtype.bits == 64 else _round_float(value, dtype)
-    return dtype.wrap(int(value))
+    if not dtype.is_float:
+        return dtype.wrap(int(value))
+    if dtype.bits == 64:
+        return float(value)
+    return _round_float(_sticky(value) if isinstance(value, int) else float(value), dtype)
+
+
+def _sticky(value: int) -> float:
+    """A number of 53 bits which rounds to 24 bits or fewer as the integer does: bits shifted out set the last one."""
+    size = abs(value)
+    shift = max(0, size.bit_length() - 53)
+    kept = size >> shift
+    return math.copysign(math.ldexp(kept | (kept << shift != size), shift), value)
 
 
 def _round_float(value: float, dtype: DType) -> float:
+    if dtype is BF16 and abs(value) < 2.0**128:  # ml_dtypes would round to f32 first
+        quantum = max(math.frexp(value)[1], -125) - 8  # the exponent of the last of 8 bits
+        value = math.ldexp(round(math.ldexp(value, -quantum)), quantum) or math.copysign(0.0, value)
     import numpy as np
 
     with np.errstate(over="ignore", invalid="ignore"):
