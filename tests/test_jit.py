@@ -438,3 +438,40 @@ def test_tile_text_does_not_depend_on_the_hash_seed():
         for seed in ("0", "1", "2")
     }
     assert len(texts) == 1 and "func @k" in texts.pop()
+
+
+def test_every_stage_and_the_cache_on_disk(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="the compiler wheels are not installed")
+    from refcompiler import toolchain
+    from refcompiler.jit import build
+
+    monkeypatch.setenv("TILESPEC_CACHE_DIR", str(tmp_path))
+    build.artifact_cache.cache_clear()
+    signature = "x:*f32:16,y:*f32:16,out:*f32:16,n:i32"
+
+    def compiled(**options):
+        add.clear_cache()
+        return add.compile(signature=signature, constexprs={"BLOCK": 256}, arch="sm_80", **options)
+
+    try:
+        kernel = compiled()
+        texts = [kernel.asm[stage] for stage in ("tile", "tile_opt", "laid_out", "simt", "cuda", "ptx", "sass")]
+        assert [text.split(" ")[0] for text in texts[:2]] == ["func", "func"]
+        assert "laid_out func @add" in texts[2] and "simt func @add" in texts[3] and "__global__" in texts[4]
+        assert ".target sm_80" in texts[5] and "EXIT" in texts[6]
+        assert kernel.asm["cubin"][:4] == b"\x7fELF"
+        assert kernel.resources["threads"] == 128 and kernel.resources["spill_bytes"] == 0
+        written = [(p.name, p.written, p.divisible_by) for p in kernel.build.abi.params]
+        assert written == [("x", False, 16), ("y", False, 16), ("out", True, 16), ("n", False, 1)]
+        with monkeypatch.context() as patch:
+            patch.setattr(toolchain, "compile_cuda", lambda *a: pytest.fail("compiled although it is in the cache"))
+            again = compiled()
+            assert again is not kernel and again.build == kernel.build
+        assert build.cache_key(
+            compiled(num_warps=8).compiled, "sm_80", compiled(num_warps=8).options
+        ) != build.cache_key(kernel.compiled, "sm_80", kernel.options)
+        with pytest.raises(KeyError, match="no stage"):
+            kernel.asm["llir"]
+    finally:
+        build.artifact_cache.cache_clear()
+        add.clear_cache()

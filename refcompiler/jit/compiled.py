@@ -83,7 +83,7 @@ class CompiledKernel:
                 elif name == "laid_out":
                     made = pipeline.lay_out(self.level("tile_opt"), self.context)
                 else:
-                    made = pipeline.lower(self.level("tile_opt"), self.context)
+                    made = pipeline.lower(self.level("laid_out"), self.context)
                 self._levels[name] = made
             return self._levels[name]
 
