@@ -179,6 +179,3 @@ def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgum
         case "value":
             return CallArgument(argument.name, evaluate(inside, call.names()))
     raise ValueError(f"unknown argument modifier {modifier!r}")
-
-
-MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value")

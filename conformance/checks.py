@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance import ssa
@@ -142,7 +141,3 @@ def _mnemonics(sass: str) -> list[str]:
 
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def default_snapshots(spec: Path) -> Path:
-    return spec / "snapshots"

@@ -23,11 +23,6 @@ class DType:
     def is_float(self) -> bool:
         return self.precision > 0
 
-    @property
-    def unit_roundoff(self) -> float:
-        """Half the spacing at one, 2^-precision."""
-        return 2.0**-self.precision
-
 
 def _table() -> dict[str, DType]:
     rows = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -192,10 +192,6 @@ def names(text: str) -> dict[str, int]:
 def evaluate(text: str | float, env: Mapping[str, Any]) -> Any:
     """Value of an expression in `env`; numbers are their own value."""
     return _eval(parse(text), env) if isinstance(text, str) else text
-
-
-def evaluate_all(texts: Iterable[str | int], env: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(evaluate(t, env) for t in texts)
 
 
 def _eval(node: ast.AST, env: Mapping[str, Any]) -> Any:

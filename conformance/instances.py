@@ -14,7 +14,6 @@ from conformance import model
 from conformance.errors import SpecError
 from conformance.expressions import ExpressionError, evaluate
 
-KINDS = ("oracle", "unpredictable", "negative", "rewrite", "ssa", "invariant", "snapshot", "budget")
 # Which kinds of instance can witness a clause of a kind. Snapshots are evidence about one compiler, never a witness.
 WITNESSES: Mapping[str, frozenset[str]] = {
     "semantics": frozenset({"oracle", "rewrite"}),

@@ -11,6 +11,7 @@ from conformance import expressions, model
 from conformance.dtypes import DTYPES
 from conformance.errors import SpecError
 from conformance.inputs import InputError, check_inputs
+from conformance.model import MODIFIERS
 from conformance.signatures import PLACEHOLDER, defaults, parameters, substitute
 from conformance.yaml_text import Document, Path
 
@@ -300,7 +301,10 @@ def _check_inputs(case: model.Case, names: set[str], document: Document, path: P
                     path,
                     hint=f'add inputs: {{{name}: "ints(-8, 8)"}} or another named set',
                 )
-    for name in case.arguments:
+    for name, modifier in case.arguments.items():
+        if modifier.partition("(")[0] not in MODIFIERS:
+            message = f"unknown change {modifier!r}; known: {', '.join(MODIFIERS)}"
+            raise document.error("spec.value", message, (*path, "arguments", name))
         if name not in {a.name for a in program.arguments}:
             raise document.error(
                 "spec.reference", f"{name!r} is not an argument of the signature", (*path, "arguments", name), key=True

@@ -11,9 +11,8 @@ from conformance.errors import Mark
 Scalar = str | int | float | bool
 
 TIERS = ("smoke", "pr", "gpu", "nightly")
-LEVELS = ("must", "may", "impl-defined", "unpredictable")
-PHASES = ("parse", "type", "verify", "lower", "codegen", "launch", "run")
-STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "sass")
+# How `arguments:` of a case may bend one argument of the call.
+MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 class Info:
     """What an implementation claims; a claim that fails is a failure, not a gap.
 
-    `stages`: texts it can give (of `model.STAGES`), and `resources`. `phases`: error phases it can find. `runs`:
+    `stages`: texts it can give (tile, tile_opt, laid_out, simt, cuda, mlir, ptx, sass), and `resources`. `phases`: error phases it can find. `runs`:
     whether it executes kernels on this machine; `why_not` says why if not. `passes`: whether it can transform tile
     text. `toolchain` as in budgets (`cuda-12.9`). `defect` says what is broken on this machine (a GPU that is visible
     and cannot be used); it fails the run.
@@ -167,6 +167,8 @@ class TargetUnavailable(Exception):
 def load(target: str) -> Adapter:
     """The adapter of a known target, or of `module:function`; raises TargetUnavailable saying what is missing."""
     place = TARGETS[target].factory if target in TARGETS else target
+    if ":" not in place:
+        raise TargetUnavailable(f"there is no target {target}; there are {', '.join(TARGETS)}")
     module, _, name = place.partition(":")
     try:
         factory = getattr(importlib.import_module(module), name)
