@@ -18,7 +18,7 @@ import numpy as np
 class Info:
     """What an implementation claims; a claim that fails is a failure, not a gap.
 
-    `stages`: texts it can give (tile, tile_opt, laid_out, simt, cuda, mlir, ptx, sass), and `resources`. `phases`: error phases it can find. `runs`:
+    `stages`: texts it can give (from tile to sass) and `resources`. `phases`: error phases it can find. `runs`:
     whether it executes kernels on this machine; `why_not` says why if not. `passes`: whether it can transform tile
     text. `toolchain` as in budgets (`cuda-12.9`). `defect` says what is broken on this machine (a GPU that is visible
     and cannot be used); it fails the run.
