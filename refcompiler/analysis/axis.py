@@ -182,11 +182,13 @@ def _scaled(info: AxisInfo, factor: int, unit: int) -> AxisInfo:
 
 
 def _add(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
-    return _sum(*axis.operands(op, shape))
+    x, y = axis.operands(op, shape)
+    return _sum(x, y)
 
 
 def _sub(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
-    return _sum(*axis.operands(op, shape), commutes=False)
+    x, y = axis.operands(op, shape)
+    return _sum(x, y, commutes=False)
 
 
 def _addptr(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
@@ -310,8 +312,11 @@ def _expand_dims(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo
 
 def _trans(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
     info = axis.of(op.x)
-    fields = (info.contiguity, info.divisibility, info.constancy)
-    return AxisInfo(*(tuple(f[i] for i in op.order) for f in fields), info.unit)
+
+    def reordered(field: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(field[i] for i in op.order)
+
+    return AxisInfo(reordered(info.contiguity), reordered(info.divisibility), reordered(info.constancy), info.unit)
 
 
 _RULES = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from refcompiler.dialects import numeric
@@ -56,7 +58,8 @@ def _declare(row: Scalar) -> type[Elementwise]:
     fields: dict[str, Operand] = {name: operand() for name in "xyz"[: row.arity]}
     namespace = {"__doc__": f"{row.doc}  Spec: {row.spec}", "row": row, "__module__": __name__, **fields}
     class_name = "".join(part.capitalize() for part in row.name.split("_"))
-    return OpMeta(class_name, (Elementwise,), namespace, name=row.name, commutative=row.commutative)
+    declared: Any = OpMeta(class_name, (Elementwise,), namespace, name=row.name, commutative=row.commutative)
+    return declared
 
 
 ELEMENTWISE: dict[str, type[Elementwise]] = {row.name: _declare(row) for row in ROWS}

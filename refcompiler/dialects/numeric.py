@@ -73,7 +73,7 @@ def _to_odd(value: np.ndarray, error: np.ndarray) -> np.ndarray:
     What was rounded to odd so can be rounded again, to at least two bits less, as if it had been exact.
     """
     integer = np.int64 if value.dtype == np.float64 else np.int32
-    bits = value.view(integer)
+    bits: np.ndarray = value.view(integer)
     inexact = (error != 0) & np.isfinite(error) & (bits & 1 == 0)
     away = (error > 0) == np.signbit(value)
     # rounded away from the exact number: step back by one unit, which is odd; else set the last bit

@@ -21,7 +21,8 @@ class Value:
 
     def __init__(self, type_: Type, name: str | None = None, owner: Op | Block | None = None):
         self.type: Any = type_
-        self.name, self.owner = name, owner
+        self.name = name
+        self.owner: Any = owner
 
     def __repr__(self) -> str:
         return f"<{self.name or 'value'}: {self.type}>"

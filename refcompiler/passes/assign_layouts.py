@@ -122,8 +122,8 @@ class _Assigner:
                 self.op(each)
             yielded = [self.at(v, layout) for v, layout in zip(op.body.terminator.operands, layouts, strict=True)]
             self.emit(op.body, "yield", *yielded, like=op.body.terminator)
-        new = self.emit(self.block, "for", *bounds, *inits, like=op, body=body)
-        self.values.update(zip(op.results, new.results, strict=True))
+        loop = self.emit(self.block, "for", *bounds, *inits, like=op, body=body)
+        self.values.update(zip(op.results, loop.results, strict=True))
 
     # --- values on demand
     def at(self, value: Value, layout: LinearLayout | None) -> Value:

@@ -283,7 +283,7 @@ class _Kernel:
         start, stop, step = (self.renderer.value(v, None) for v in op.operands[:3])
         type_ = self.type_of(op.start)
         name = self.renderer.names[op.body.args[0]]
-        by = op.step.value if isinstance(op.step, Constant) else 0
+        by = int(op.step.value) if isinstance(op.step, Constant) else 0
         if by and self.renderer.ranges_allow(op.stop, by):
             compare = "<" if by > 0 else ">"
             advance = {1: f"++{name}", -1: f"--{name}"}.get(by, f"{name} {'+' if by > 0 else '-'}= {abs(by)}")
