@@ -112,7 +112,7 @@ def test_symbolic_integers_wrap_like_others():
     assert stored("add %2, 100", "vector<4 x i8>", "i8", 4, lines=lines) == [100, -56, 44, -112]
 
 
-@pytest.mark.parametrize("start", [-1, 0, 1])
+@pytest.mark.parametrize("start", [-9, -8, -7, -1, 0, 1])
 def test_remainder_of_symbolic_integers(start):
     lines = f"%1 = add %0, {start} : vector<8 x i32>"
     expected = [int(np.fmod(k + start, n)) for n in (8,) for k in range(8)]

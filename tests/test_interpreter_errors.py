@@ -260,18 +260,20 @@ def test_conflicts_across_chunks(monkeypatch):
         rejected(kernel("x: ptr<i32>", body), grid, {"x": np.zeros(16, np.int32)}, "memory.order#E1")
 
 
-def test_a_reader_among_several_is_not_forgotten():
-    # programs 0..3 read x[0]; then only program 0 writes it: a conflict with each of the others
+@pytest.mark.parametrize("writer", range(4))
+def test_a_reader_among_several_is_not_forgotten(writer):
     func = kernel(
-        "x: ptr<i32>",
+        "x: ptr<i32>, writer: i32",
         """
   %0 = program_id {axis=0} : i32
   %1 = load x, none, none : i32
-  %2 = cmp_lt %0, 1 : bool
+  %2 = cmp_eq %0, writer : bool
   store x, 5, %2
 """,
     )
-    rejected(func, (4,), {"x": np.zeros(1, np.int32)}, "memory.order#E1", "program (0, 0, 0) writes x[0]", "read")
+    args = {"x": np.zeros(1, np.int32), "writer": writer}
+    words = (f"program ({writer}, 0, 0) writes x[0], which program", "read")
+    rejected(func, (4,), args, "memory.order#E1", *words)
 
 
 def test_overlapping_arguments_conflict_as_memory():

@@ -130,16 +130,19 @@ def test_conflicts_see_through_pointers_of_other_widths():
     body = """
   %0 = program_id {axis=0} : i32
   %1 = bitcast out : ptr<u8>
-  %2 = addptr %1, %0 : ptr<u8>
-  store %2, 1, none
-  %3 = div %0, n : i32
-  %4 = addptr out, %3 : ptr<u16>
+  %2 = mul %0, n : i32
+  %3 = addptr %1, %2 : ptr<u8>
+  store %3, 1, none
+  %4 = addptr out, %0 : ptr<u16>
   %5 = load %4, none, none : u16
 """
-    assert out_of("out: ptr<u16>, n: i32", body, 1, np.uint16, n=2).item() == (77 // 256 << 8) + 1
+    header = "out: ptr<u16>, n: i32"
+    own = out_of(header, body, 4, np.uint16, grid=(4,), n=2)  # each program has the two bytes of one number
+    assert own.view(np.uint8).tolist() == [1, 0] * 4
     with pytest.raises(RunError) as caught:
-        out_of("out: ptr<u16>, n: i32", body, 2, np.uint16, grid=(4,), n=2)
+        out_of(header, body, 4, np.uint16, grid=(4,), n=1)
     assert caught.value.id == "memory.order#E1"
+    assert "program (0, 0, 0) reads out[0], which program (1, 0, 0) wrote" in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)

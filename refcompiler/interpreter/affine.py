@@ -118,9 +118,9 @@ def mul(x: Affine, y: Affine, dtype: DType) -> Affine | None:
 
 
 def rem(x: Affine, y: Affine, dtype: DType) -> Affine | None:
-    """x % y where every element is in [0, y) already."""
+    """x % y where every element is in (-y, y) already."""
     divisor = y.uniform()
-    same = divisor is not None and 0 <= x.low and x.high < divisor
+    same = divisor is not None and -divisor < x.low and x.high < divisor
     return x.ranked(len(y.shape)) if same else None
 
 
