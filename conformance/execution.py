@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from conformance.buffers import GuardedArray, never_written
 from conformance.calls import BoundCall, bind, call_arguments, make_arrays
 from conformance.expressions import ExpressionError
 from conformance.instances import Instance
+from conformance.signatures import substitute
 from conformance.tolerance import Unjudgeable
 
 if TYPE_CHECKING:
@@ -183,12 +185,13 @@ def run_negative(session: Session, instance: Instance) -> Outcome:
         transformed = session.adapter.transform(case.transform.before, case.transform.passes)
         return judge_rejection(transformed, case.expect, case.transform.before)
     call = bound(case.program, instance.params, shapes=case.expect.phase in ("launch", "run"))
+    expect = replace(case.expect, at=substitute(case.expect.at, instance.params))
     answer = session.compile(call.request())
     if not isinstance(answer, Valid) or case.expect.phase not in ("launch", "run"):
-        return judge_rejection(answer, case.expect, call.source)
+        return judge_rejection(answer, expect, call.source)
     arrays = make_arrays(call, instance.inputs, instance.id)
     ran = session.adapter.run(answer, call.grid, call_arguments(call, arrays, case.arguments))
-    outcome = judge_rejection(ran, case.expect, call.source)
+    outcome = judge_rejection(ran, expect, call.source)
     if outcome[0] == "pass":
         complaint = next((c for a in arrays.values() if (c := a.complaint())), None)
         if complaint:

@@ -154,7 +154,7 @@ def _check_transform(case: model.Case, document: Document, path: Path) -> None:
 def _check_at(case: model.Case, document: Document, path: Path) -> None:
     assert case.program is not None
     for params in first_instances(case, 64):
-        if case.expect.at not in substitute(case.program.source, params):
+        if substitute(case.expect.at, params) not in substitute(case.program.source, params):
             raise document.error(
                 "spec.reference",
                 "at: is not in the kernel's source (after its {PARAMS} are filled in)",
