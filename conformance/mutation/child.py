@@ -63,13 +63,15 @@ def _run(request: dict[str, Any], file: TextIO) -> None:
         _tell(file, {"start": instance.id})
         result = run_instance(session, instance)
         answer = {"i": result.i, "status": result.status, "message": result.message[:400], "tier": instance.tier}
-        _tell(file, {"result": {**answer, "witness": witness(instance, result.kind)}})
+        _tell(file, {"result": {**answer, "witness": witness(instance, result.kind, session.info.name)}})
 
 
-def witness(instance: Instance, kind: str) -> str:
+def witness(instance: Instance, kind: str, implementation: str) -> str:
     """What judged an instance, in the catalogue's words; `kind` is the result's (compiling alone judges nothing)."""
     if kind == "compile":
         return "compile"
+    if implementation == "emulator":
+        return "emulator"
     if kind == "oracle":
         assert isinstance(instance.check, Case) and instance.check.numerics is not None
         return "exact" if instance.check.numerics.mode == "exact" else "bound"
