@@ -17,7 +17,7 @@ from refcompiler.ir import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import F64, DType, PointerType, shape_of
 
 Grid = tuple[int, int, int]
-CHUNK_ELEMENTS = 1 << 16  # of the largest block, over all programs of a chunk: its arrays stay in the cache
+CHUNK_ELEMENTS = 1 << 17  # of the largest block, over all programs of a chunk: its arrays stay in the cache
 
 
 @dataclass(slots=True)
