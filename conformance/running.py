@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -119,20 +120,12 @@ def judge_run(
 
 def show(document: dict[str, Any], results: Sequence[Result], plan: Plan, console: Console) -> None:
     """Failures first, then the table, then one line that says it all."""
-    red = [r for r in results if r.status in RED]
-    for r in red[:SHOWN_FAILURES]:
-        where = f"{r.file}:{r.line}: " if r.file else ""
-        console.print(
-            f"{where}{r.status}: {r.i} on {r.impl}", style="red", highlight=False, markup=False, soft_wrap=True
-        )
-        for line in r.message.splitlines():
-            console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
-        if diff := r.ir.get("diff"):
-            for line in diff.splitlines()[:40]:
-                console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
-        console.print(f"    {r.repro}", style="dim", highlight=False, markup=False, soft_wrap=True)
-    if len(red) > SHOWN_FAILURES:
-        console.print(f"... and {len(red) - SHOWN_FAILURES} more; --json FILE has them all")
+    groups = alike([r for r in results if r.status in RED])
+    for group in groups[:SHOWN_FAILURES]:
+        show_failure(group[0], len(group) - 1, console)
+    if len(groups) > SHOWN_FAILURES:
+        rest = sum(len(g) for g in groups[SHOWN_FAILURES:])
+        console.print(f"... and {rest} failures of {len(groups) - SHOWN_FAILURES} more kinds; --json FILE has them all")
     console.print(table(document, [p.target for p in plan.targets]))
     for note in document["run"]["notes"]:
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
@@ -143,6 +136,27 @@ def show(document: dict[str, Any], results: Sequence[Result], plan: Plan, consol
     console.print(
         f"{counts['collected']} of {counts['expected']} instances in {seconds} s: {', '.join(parts)}; {verdict}"
     )
+
+
+def alike(red: Sequence[Result]) -> list[list[Result]]:
+    """Failures of one case on one target with the same message, numbers aside, in the order of their first."""
+    groups: dict[tuple[str, str, str, str], list[Result]] = {}
+    for r in red:
+        text = re.sub(r"[0-9a-fx.+-]*\d[0-9a-fx.+-]*", "#", r.message)
+        groups.setdefault((r.i.split(":")[0], r.impl, r.status, text), []).append(r)
+    return list(groups.values())
+
+
+def show_failure(r: Result, others: int, console: Console) -> None:
+    """One failure: where it is written, what went wrong, the difference of texts, how to repeat it."""
+    where = f"{r.file}:{r.line}: " if r.file else ""
+    more = f" (and {others} more like it)" if others else ""
+    line = f"{where}{r.status}: {r.i} on {r.impl}{more}"
+    console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
+    diff = str(r.ir.get("diff", "")).splitlines()[:40]
+    for line in (*r.message.splitlines(), *diff):
+        console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"    {r.repro}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def table(document: dict[str, Any], targets: Sequence[str]) -> Table:
