@@ -71,7 +71,7 @@ def build(cuda: str, simt: Func, tile: Func, arch: str, options: Any, key: str) 
 
     artifacts = toolchain.compile_cuda(cuda, arch)
     threads = options.num_warps * WARP_SIZE
-    shared = int(simt.attrs.get("dynamic_shared_bytes", 0))
+    shared = int(simt.attrs.get("shared_bytes", 0))
     made = Build(artifacts.cubin, artifacts.ptx, entry_name(simt), kernel_abi(tile), threads, shared)
     artifact_cache().put(key, made.cubin, made.metadata())
     artifact_cache().put(_ptx_key(key), made.ptx.encode())
