@@ -31,7 +31,7 @@ SHIM = r"""
 #define __device__
 #define __shared__
 #define __forceinline__ inline
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 struct Index3 { unsigned x, y, z; };
 static Index3 threadIdx, blockIdx, gridDim;
@@ -208,7 +208,7 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
-_SIGNATURE = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+)\) (\w+)\((.*?)\) \{', re.DOTALL)
+_SIGNATURE = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+), 1\) (\w+)\((.*?)\) \{', re.DOTALL)
 
 
 class EmulationError(AssertionError):

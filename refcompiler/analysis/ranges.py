@@ -67,8 +67,8 @@ class Ranges:
         interval = self._special(op)
         if interval is None:
             rule = _RULES.get(op.name)
-            operands = [self.of(o) for o in op.operands]
-            interval = rule(*operands) if rule and all(o is not None for o in operands) else None
+            operands = [self.of(o) for o in op.operands] if rule else [None]
+            interval = rule(*operands) if all(o is not None for o in operands) else None
         if interval is not None and dtype.min_int <= interval[0] and interval[1] <= dtype.max_int:
             self.intervals[result] = interval
             self.exact.add(op)

@@ -74,7 +74,7 @@ class _Kernel:
     def header(self) -> str:
         items = [f"{self.type_of(p)} {self.renderer.names[p]}" for p in self.func.params]
         threads = self.func.attrs["threads"]
-        start = f'extern "C" __global__ void __launch_bounds__({threads}) {entry_name(self.func)}('
+        start = f'extern "C" __global__ void __launch_bounds__({threads}, 1) {entry_name(self.func)}('
         joined = start + ", ".join(items) + ") {"
         if len(joined) > LINE:
             joined = start + "\n    " + ",\n    ".join(items) + ") {"
@@ -336,7 +336,7 @@ class _Kernel:
         if owner.name in ("ld_global", "addptr"):
             roots = self.pointers.parameters(owner.pointer)
             base = self.renderer.names[next(iter(roots))] if len(roots) == 1 else "global"
-            return base + ("_value" if owner.name == "ld_global" else "_ptr")
+            return base.rstrip("_") + ("_value" if owner.name == "ld_global" else "_ptr")
         if owner.name == "program_id":
             return ("pid", "pid_y", "pid_z")[owner.axis]
         if owner.name in _NAMES:

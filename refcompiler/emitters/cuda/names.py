@@ -38,8 +38,8 @@ def escape(name: str) -> str:
     if not _IDENTIFIER.match(text):  # Python identifiers may hold any letter of Unicode
         text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in text)
         text = text if _IDENTIFIER.match(text) else f"u{text}"
-    if "__" in text or re.match(r"_[A-Z]", text):
-        text = "u" + text.replace("__", "_u_")
+    if re.match(r"__|_[A-Z]", text):
+        text = "u" + text
     return text + "_" if text in RESERVED else text
 
 

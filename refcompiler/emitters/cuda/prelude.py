@@ -95,13 +95,13 @@ template <typename T>
     "shift_left": f"""// 0 where y, read as unsigned, is not below the width
 template <typename T>
 {_INLINE} T shift_left(T x, T y) {{
-    return y >= 0 && y < T(8 * sizeof(T)) ? T((unsigned long long)x << y) : T(0);
+    return (unsigned long long)y < 8 * sizeof(T) ? T((unsigned long long)x << y) : T(0);
 }}
 """,
     "shift_right": f"""// 0, or all sign bits, where y, read as unsigned, is not below the width
 template <typename T>
 {_INLINE} T shift_right(T x, T y) {{
-    return y >= 0 && y < T(8 * sizeof(T)) ? T(x >> y) : T(x < 0 ? -1 : 0);
+    return (unsigned long long)y < 8 * sizeof(T) ? T(x >> y) : T(-1) < T(0) ? T(x >> (8 * sizeof(T) - 1)) : T(0);
 }}
 """,
     "maximum_nan": f"""template <typename T>
