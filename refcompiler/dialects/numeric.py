@@ -50,14 +50,16 @@ def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     total = np.asarray(product + z)
     result = np.asarray(_narrow(total, x.dtype))
     # Rounding twice matters only where f64 rounded onto the middle between two numbers of the result's format: there,
-    # and at numbers of the format, so many low bits are zero. Those few sums are rounded to odd first.
+    # and at numbers of the format, so many low bits are zero. Those inexact sums are rounded to odd first.
     low_bits = (1 << (52 - PRECISION[x.dtype])) - 1
     suspects = np.flatnonzero((total.view(np.int64) & low_bits) == 0)
     if suspects.size:
         a, b = (np.broadcast_to(v, total.shape).reshape(-1)[suspects] for v in (product, z))
-        rounded = total.reshape(-1)[suspects]
+        error = _sum_error(a, b, total.reshape(-1)[suspects])
+        inexact = np.flatnonzero(error)
+        lanes = suspects[inexact]
         result = np.array(result, order="C")
-        result.reshape(-1)[suspects] = _narrow(_to_odd(rounded, _sum_error(a, b, rounded)), x.dtype)
+        result.reshape(-1)[lanes] = _narrow(_to_odd(total.reshape(-1)[lanes], error[inexact]), x.dtype)
     return result
 
 
