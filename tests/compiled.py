@@ -29,8 +29,9 @@ class Stages:
 def compile_func(func: Func, *, num_warps: int = 4, target: str = "sm_90a", **options) -> Stages:
     context = Context(Options(num_warps=num_warps, **options), TARGETS[target])
     tile = optimize(func, context)
-    simt = lower(tile, context)
-    return Stages(tile, lay_out(tile, context), simt, emit(simt))
+    laid_out = lay_out(tile, context)
+    simt = lower(laid_out, context)
+    return Stages(tile, laid_out, simt, emit(simt))
 
 
 def compile_kernel(kernel, signature: str, *, num_warps: int = 4, debug: bool = False, **constexprs) -> Stages:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from refcompiler.emitters.cuda.cached import CACHED
 from refcompiler.emitters.cuda.prelude import PRELUDE
 
 SANITIZERS = "signed-integer-overflow,shift,integer-divide-by-zero,alignment,bool,float-cast-overflow"
@@ -130,6 +131,12 @@ ON_CPU = {
     return to_bf16(odd_f32(s, (p - (s - v)) + (c - v)));
 }""",
 }
+
+for _name in CACHED:
+    if _name.startswith("load"):
+        ON_CPU[_name] = f"template <typename T> static T {_name}(const T* from) {{ return *from; }}"
+    else:
+        ON_CPU[_name] = f"template <typename T> static void {_name}(T* to, T value) {{ *to = value; }}"
 
 RUNNER = r"""
 // --- the launch

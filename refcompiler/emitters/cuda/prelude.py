@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from refcompiler.emitters.cuda.cached import CACHED
 from refcompiler.ir.types import INTS, DType
 
 _INLINE = "static __device__ __forceinline__"
@@ -75,6 +76,30 @@ PRELUDE: dict[str, str] = {
     *reinterpret_cast<Vector<T, N>*>(to) = v;
 }}
 """,
+    "as_vector": f"""template <int N, typename T>
+{_INLINE} const Vector<T, N>* as_vector(const T* p) {{
+    return reinterpret_cast<const Vector<T, N>*>(p);
+}}
+template <int N, typename T>
+{_INLINE} Vector<T, N>* as_vector(T* p) {{
+    return reinterpret_cast<Vector<T, N>*>(p);
+}}
+""",
+    "unpack": f"""template <int N, typename R, typename T>
+{_INLINE} void unpack(R* to, Vector<T, N> v) {{
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = v.element[i];
+}}
+""",
+    "pack": f"""template <int N, typename T, typename R>
+{_INLINE} Vector<T, N> pack(const R* from) {{
+    Vector<T, N> v;
+#pragma unroll
+    for (int i = 0; i < N; ++i) v.element[i] = from[i];
+    return v;
+}}
+""",
+    **CACHED,
     "int_div": f"""// x / 0 is unpredictable and traps nowhere; the least integer / -1 wraps
 template <typename T>
 {_INLINE} T int_div(T x, T y) {{

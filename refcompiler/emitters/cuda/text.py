@@ -7,6 +7,7 @@ from collections.abc import Callable
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.emitters.cuda import expressions as e
+from refcompiler.emitters.cuda.cached import access_function
 from refcompiler.emitters.cuda.expressions import C_TYPES, Expr, binary, call, cast_to
 from refcompiler.emitters.cuda.indexing import entry
 from refcompiler.emitters.cuda.plan import VIEWS, Plan
@@ -145,7 +146,8 @@ class Renderer:
 
     def load(self, op: Op, index: Expr | None) -> Expr:
         """One element, under its mask."""
-        loaded = self.element(op, index)
+        function = access_function(op) if op.name == "ld_global" else None
+        loaded = call(function, self.address(op, index)) if function else self.element(op, index)
         element = element_of(op.result.type)
         if element is BOOL:
             loaded = binary(loaded, "!=", Expr("0"))
@@ -161,26 +163,37 @@ class Renderer:
 
     def wide_load(self, op: Op, index: Expr | None) -> list[str]:
         """Statements that fill ``width`` registers by one access."""
-        width, name = op.width, self.names[op.result]
-        to = Expr(name)
-        if index is not None:
-            to = binary(Expr(name), "+", binary(Expr(str(width)), "*", index))
+        width, name, address = op.width, self.names[op.result], self.address(op, index)
+        to = binary(Expr(name), "+", binary(Expr(str(width)), "*", index)) if index is not None else Expr(name)
+        function = access_function(op) if op.name == "ld_global" else None
+        load = f"load<{width}>({to}, {address});"
+        if function:
+            load = f"unpack({to}, {function}(as_vector<{width}>({address})));"
         if op.name == "ld_shared" or op.mask is None:
-            return [f"load<{width}>({to}, {self.address(op, index)});"]
+            return [load]
         mask = self.value(op.mask, index)
-        if op.other is None or not isinstance(op.other.type, RegType):
-            return [f"load_or<{width}>({to}, {mask}, {self.address(op, index)}, {self.other(op, index)});"]
+        if function is None and (op.other is None or not isinstance(op.other.type, RegType)):
+            return [f"load_or<{width}>({to}, {mask}, {address}, {self.other(op, index)});"]
         lines = []
         for i in range(width):
             at = Expr(str(i)) if index is None else binary(binary(Expr(str(width)), "*", index), "+", Expr(str(i)))
-            lines.append(f"{name}[{at}] = {self.value(op.other, at)};")
-        return [*lines, f"if ({mask}) load<{width}>({to}, {self.address(op, index)});"]
+            lines.append(f"{name}[{at}] = {self.other(op, at)};")
+        return [*lines, f"if ({mask}) {load}"]
 
     def store(self, op: Op, index: Expr | None) -> str:
         guard = f"if ({self.value(op.mask, index)}) " if op.mask is not None else ""
+        function = access_function(op) if op.name == "st_global" else None
+        address = self.address(op, index)
+        element = element_of(op.value.type)
+        type_ = e.memory_type(element) if isinstance(element, DType) else ""
         if op.width == 1:
-            return f"{guard}{self.element(op, index)} = {self.value(op.value, index)};"
+            value = self.value(op.value, index)
+            if function:
+                return f"{guard}{function}({address}, ({type_}){value.within(e.UNARY)});"
+            return f"{guard}{self.element(op, index)} = {value};"
         source = Expr(self.arrays[op])
         if index is not None:
             source = binary(source, "+", binary(Expr(str(op.width)), "*", index))
-        return f"{guard}store<{op.width}>({self.address(op, index)}, {source});"
+        if function:
+            return f"{guard}{function}(as_vector<{op.width}>({address}), pack<{op.width}, {type_}>({source}));"
+        return f"{guard}store<{op.width}>({address}, {source});"
