@@ -146,7 +146,7 @@ class Interpreter(_Reference):
         return Info(
             name="interp",
             version=_version(),
-            capabilities=frozenset({"fp64"}),
+            capabilities=frozenset({"fp64", "precise_math"}),
             stages=("tile", "tile_opt"),
             phases=(*PHASES, "run"),
             passes=True,
@@ -188,7 +188,7 @@ class Cuda(_Reference):
         return Info(
             name="cuda",
             version=_version(),
-            capabilities=frozenset({"fp64"}),
+            capabilities=frozenset({"fp64", "precise_math"}),
             stages=("laid_out", "simt", "cuda", "ptx", "sass", "resources"),
             phases=PHASES,
             runs=self.cupy is not None,
