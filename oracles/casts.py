@@ -54,10 +54,11 @@ def _integer_to_float(x: np.ndarray, fmt: Format) -> np.ndarray:
     return to_format(np.where(negative, -exact, exact), fmt)
 
 
-@oracle(inputs="x", params="dtype")
+@oracle(inputs="x", params="dtype via?")
 def cast(inputs: Mapping[str, np.ndarray], params: Mapping[str, Any]) -> Refs:
-    """`x.to(dtype)`; out has the format `dtype`, bit-exact."""
-    return {"out": convert(inputs["x"], params["dtype"])}
+    """`x.to(dtype)`, or `x.to(via).to(dtype)`; out has the format `dtype`, bit-exact."""
+    x = convert(inputs["x"], params["via"]) if "via" in params else inputs["x"]
+    return {"out": convert(x, params["dtype"])}
 
 
 @oracle(inputs="x", params="dtype")

@@ -148,7 +148,7 @@ class Bitcast(Op, name="bitcast", explicit_type=True):
     def verify(self, require) -> None:
         source, target = element_of(self.x.type), element_of(self.result.type)
         pointers = isinstance(source, PointerType), isinstance(target, PointerType)
-        fits = all(pointers) or (not any(pointers) and source.itemsize == target.itemsize)
+        fits = all(pointers) or (not any(pointers) and source.bits == target.bits)
         require(fits, "cast.bitcast#E1", f"cannot bitcast {source} to {target}: the widths differ")
         require(self.result.type == with_element(self.x.type, target), "ir.type", "bitcast keeps the shape")
 

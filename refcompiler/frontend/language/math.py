@@ -234,7 +234,7 @@ def _bitcast(c: Context, value: Value, target: Any) -> Value:
     if source == target:
         return value
     pointers = isinstance(source, PointerType), isinstance(target, PointerType)
-    if any(pointers) != all(pointers) or (not any(pointers) and source.itemsize != target.itemsize):
+    if any(pointers) != all(pointers) or (not any(pointers) and source.bits != target.bits):
         raise c.error("cast.bitcast#E1", f"cannot bitcast {source} to {target}: the widths differ", "dtype")
     return c.emit("bitcast", value, types=[with_element(value.type, target)])
 
