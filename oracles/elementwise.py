@@ -241,6 +241,8 @@ def _to_odd(total: np.ndarray, rest: np.ndarray) -> np.ndarray:
 
 
 def _fma64(a: float, b: float, c: float) -> float:
+    if np.isfinite([a, b]).all() and np.isinf(c):
+        return c  # a * b is finite, also where its rounded value would not be
     if not np.isfinite([a, b, c]).all():
         return a * b + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)

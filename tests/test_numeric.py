@@ -132,6 +132,8 @@ def test_fma_rounds_once(dtype):
         if math.isfinite(a) and math.isfinite(b) and math.isfinite(c):
             expected = nearest(Fraction(a) * Fraction(b) + Fraction(c), dtype)
             assert result == expected, f"fma({a.hex()}, {b.hex()}, {c.hex()}) = {result!r}, not {expected!r}"
+        elif math.isfinite(a) and math.isfinite(b):
+            assert result == c or math.isnan(c)
         else:
             expected = a * b + c
             assert result == expected or (math.isnan(result) and math.isnan(expected))
@@ -402,3 +404,9 @@ def test_comparisons(dtype):
     for name, method in python.items():
         expected = [getattr(kind(a), method)(kind(b)) for a, b in zip(x, y, strict=True)]
         assert BY_NAME[f"cmp_{name}"].numpy(x, y).tolist() == expected
+
+
+@pytest.mark.parametrize("infinity", [np.inf, -np.inf])
+def test_fma_adds_an_infinity_to_a_product_that_overflows(infinity):
+    huge = np.array([1e300, -1e300, 2.0])
+    assert np.array_equal(numeric.fma(huge, np.full(3, 1e300), np.full(3, infinity)), np.full(3, infinity))

@@ -248,3 +248,10 @@ def test_broadcasting_and_literals():
     assert call("mul", x=x, y=2)["out"].dtype == np.float16
     assert call("mul", x=x, y=np.int32(2))["out"].dtype == np.float16
     assert call("sub", x=1.0, y=np.array([3], np.int32))["out"].tolist() == [-2.0]
+
+
+@pytest.mark.parametrize("infinity", [np.inf, -np.inf])
+def test_fma_adds_an_infinity_to_a_product_that_overflows(infinity):
+    huge = np.array([1e300, -1e300, 2.0])
+    got = lookup("oracles.elementwise:fma")({"x": huge, "y": np.full(3, 1e300), "z": np.full(3, infinity)}, {})
+    assert np.array_equal(got["out"], np.full(3, infinity))

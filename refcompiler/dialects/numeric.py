@@ -117,6 +117,8 @@ def _fma_f64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     result = total + _to_odd(tail, _sum_error(low, rest, tail))
     simple = ~(np.isfinite(x) & np.isfinite(y) & np.isfinite(z)) | (x == 0) | (y == 0)
     result = np.array(np.where(simple, product + z, result), order="C")  # where simple, nothing is rounded twice
+    # An infinite z decides: x * y is finite, also where its rounded value would not be.
+    result = np.where(np.isfinite(x) & np.isfinite(y) & np.isinf(z), z, result)
     ex, ey, ez = (np.frexp(v)[1] for v in (x, y, z))
     near_limit = (abs(ex + ey) > 900) | (abs(ez) > 900) | (abs(ex) > 960) | (abs(ey) > 960)
     for lane in np.flatnonzero(near_limit & ~simple):
