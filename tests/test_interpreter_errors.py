@@ -219,6 +219,7 @@ WRITE_NEXT = """
   %4 = addptr x, %3 : vector<4 x ptr<i32>>
   store %4, %3, none
 """
+WRITE_NEXT_MASKED = WRITE_NEXT.replace("store %4, %3, none", "%5 = cmp_lt %3, 6 : vector<4 x bool>\n  store %4, %3, %5")
 READ_NEXT = """
   %0 = program_id {axis=0} : i32
   %1 = addptr x, %0 : ptr<i32>
@@ -242,10 +243,11 @@ WRITE_THEN_READ_NEXT = """
     [
         (WRITE_SAME, (2,), ("writes x[0]", "program (0, 0, 0)", "program (1, 0, 0)")),
         (WRITE_NEXT, (3,), ("writes x[3]", "wrote")),
+        (WRITE_NEXT_MASKED, (3,), ("writes x[3]", "wrote")),
         (READ_NEXT, (4,), ("writes x[1]", "program (0, 0, 0) read")),
         (WRITE_THEN_READ_NEXT, (2,), ("program (0, 0, 0) reads x[1], which program (1, 0, 0) wrote",)),
     ],
-    ids=["same value", "overlap", "write after read", "read after write"],
+    ids=["same value", "overlap", "masked overlap", "write after read", "read after write"],
 )
 def test_conflicts_between_programs(body, grid, words):
     func = kernel("x: ptr<i32>", body)
@@ -258,6 +260,52 @@ def test_conflicts_across_chunks(monkeypatch):
     monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", 1)
     for body, grid in ((WRITE_SAME, (2,)), (WRITE_NEXT, (3,)), (READ_NEXT, (4,))):
         rejected(kernel("x: ptr<i32>", body), grid, {"x": np.zeros(16, np.int32)}, "memory.order#E1")
+
+
+@pytest.mark.parametrize("programs", [3, 70, 200])
+def test_a_conflict_of_the_first_program_with_the_last(programs, monkeypatch):
+    monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", 1)
+    func = kernel(
+        "x: ptr<i32>, n: i32",
+        """
+  %0 = program_id {axis=0} : i32
+  %1 = rem %0, n : i32
+  %2 = addptr x, %1 : ptr<i32>
+  store %2, %0, none
+""",
+    )
+    args = {"x": np.zeros(programs, np.int32)}
+    words = (f"program ({programs - 1}, 0, 0) writes x[0], which program (0, 0, 0) wrote",)
+    rejected(func, (programs,), {**args, "n": programs - 1}, "memory.order#E1", *words)
+    interpreter.run(func, (programs,), {**args, "n": programs})
+    assert (args["x"] == np.arange(programs)).all()
+
+
+@pytest.mark.parametrize("chunk", [1, 1000])
+@pytest.mark.parametrize(
+    ("first", "second", "then", "words"),
+    [
+        ("load", "store", "load", "program (1, 0, 0) reads x[0], which program (0, 0, 0) wrote"),
+        ("load", "load", "store", "program (1, 0, 0) writes x[0], which program (0, 0, 0) read"),
+        ("store", "load", "store", "program (1, 0, 0) writes x[0], which program (0, 0, 0) wrote"),
+    ],
+)
+def test_a_program_may_reuse_its_own_elements_but_no_other_may(first, second, then, words, chunk, monkeypatch):
+    monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", chunk)
+    kinds = {"load": "%{} = load {}, {}, 0 : i32", "store": "store {1}, 1, {2}"}
+    func = kernel(
+        "x: ptr<i32>",
+        f"""
+  %0 = program_id {{axis=0}} : i32
+  %1 = addptr x, %0 : ptr<i32>
+  {kinds[first].format(2, "%1", "True")}
+  {kinds[second].format(3, "%1", "True")}
+  %4 = cmp_eq %0, 1 : bool
+  {kinds[then].format(5, "x", "%4")}
+""",
+    )
+    rejected(func, (2,), {"x": np.zeros(2, np.int32)}, "memory.order#E1", words)
+    interpreter.run(func, (1,), {"x": np.zeros(1, np.int32)})
 
 
 @pytest.mark.parametrize("writer", range(4))

@@ -25,24 +25,77 @@ class Conflict:
     other_wrote: bool
 
 
-class AccessRecord:
-    """Who accessed each unit of a stretch of memory: int32 program numbers, allocated at the first access of a kind.
+@dataclass
+class Deferred:
+    """An access that no element-wise record holds yet: no two programs share an element of it."""
 
-    ``reads_matter`` is false where no program reads this memory, then only writers are kept. Two readers are enough:
-    any program that writes is another one than the first or than the second.
+    footprint: Footprint
+    programs: np.ndarray
+    writes: bool
+    reads: bool
+
+    def overlaps(self, footprint: Footprint) -> bool:
+        """Whether the stretches of memory between the least and the greatest index meet."""
+        (low, high), (first, last) = self.footprint.bounds, footprint.bounds
+        return low <= last and first <= high
+
+    def same(self, footprint: Footprint, programs: np.ndarray) -> bool:
+        """Whether each program accesses the elements that it accesses here."""
+        return self.footprint.equals(footprint) and np.array_equal(self.programs, programs)
+
+
+MOST_DEFERRED = 64
+
+
+class AccessRecord:
+    """Who accessed each unit of a stretch of memory.
+
+    Most kernels give each chunk of programs a stretch of its own. As long as that holds, the accesses are only kept
+    (``deferred``), and disjoint bounds prove that none conflicts. The first access that meets another one has all of
+    them written into int32 arrays with a program number for each unit. ``reads_matter`` is false where no program
+    reads this memory; then only writers are recorded. Two readers are enough: any program that writes is another one
+    than the first or than the second.
     """
 
     def __init__(self, units: int, reads_matter: bool):
         self.units, self.reads_matter = units, reads_matter
+        self.deferred: list[Deferred] | None = []
+        self.held = 0  # numbers in the footprints of those
         self._records: dict[str, np.ndarray] = {}
+
+    def note(self, footprint: Footprint, programs: np.ndarray, write: bool) -> Conflict | None:
+        """Record that ``programs`` (int32, broadcasts to the footprint) write or read; the first conflict, if any."""
+        if self.deferred is not None:
+            if footprint.distinct and self._defer(footprint, programs, write):
+                return None
+            earlier, self.deferred = self.deferred, None
+            for access in earlier:
+                if access.writes:
+                    self._note_write(access.footprint, access.programs)
+                if access.reads:
+                    self._note_read(access.footprint, access.programs)
+        return self._note_write(footprint, programs) if write else self._note_read(footprint, programs)
+
+    def _defer(self, footprint: Footprint, programs: np.ndarray, write: bool) -> bool:
+        """Keep the access for later if it meets none before, or only the same of the same programs."""
+        for access in self.deferred:
+            if access.overlaps(footprint):
+                if not access.same(footprint, programs):
+                    return False
+                access.writes |= write  # who conflicts with the reads of a writer conflicts with its writes
+                return True
+        self.held += footprint.held
+        if len(self.deferred) == MOST_DEFERRED or self.held > self.units // 4 + 1000:  # the records would be smaller
+            return False
+        self.deferred.append(Deferred(footprint, programs, write, not write))
+        return True
 
     def _record(self, name: str) -> np.ndarray:
         if name not in self._records:
             self._records[name] = np.full(self.units, NOBODY, np.int32)
         return self._records[name]
 
-    def note_write(self, footprint: Footprint, programs: np.ndarray) -> Conflict | None:
-        """Record that ``programs`` (int32, broadcasts to the footprint) write; the first conflict found, if any."""
+    def _note_write(self, footprint: Footprint, programs: np.ndarray) -> Conflict | None:
         found = self._against("writer", footprint, programs)
         if found is None and self.reads_matter:
             found = self._against("reader", footprint, programs) or self._against("other_reader", footprint, programs)
@@ -54,8 +107,7 @@ class AccessRecord:
             return None
         return self._differing(footprint, footprint.read(writer) != programs, programs, writer, True)
 
-    def note_read(self, footprint: Footprint, programs: np.ndarray) -> Conflict | None:
-        """Record that ``programs`` read; the first conflict found, if any."""
+    def _note_read(self, footprint: Footprint, programs: np.ndarray) -> Conflict | None:
         found = self._against("writer", footprint, programs)
         if found is not None:
             return found

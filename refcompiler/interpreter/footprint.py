@@ -46,6 +46,16 @@ class Lattice:
             reach += stride * (extent - 1)
         return True
 
+    @property
+    def held(self) -> int:
+        """How many numbers the footprint holds."""
+        return self.base.size
+
+    def equals(self, other: Footprint) -> bool:
+        """Whether it is the same lattice: the same indices in the same order."""
+        same_block = isinstance(other, Lattice) and (self.strides, self.shape) == (other.strides, other.shape)
+        return same_block and np.array_equal(self.base, other.base)
+
     def indices(self) -> np.ndarray:
         """Every index, int64 of shape [P, *shape]."""
         total = self.base.reshape(-1, *(1,) * len(self.shape))
@@ -100,10 +110,22 @@ class Lattice:
 class Scatter:
     """Any indices: int64 of any shape, no negative ones once the bounds were checked."""
 
-    distinct = False
-
     def __init__(self, index: np.ndarray):
         self.index = index
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether no index occurs twice; False where that is not known."""
+        return self.index.ndim == 1 and bool((np.diff(self.index) > 0).all())
+
+    @property
+    def held(self) -> int:
+        """How many numbers the footprint holds."""
+        return self.index.size
+
+    def equals(self, other: Footprint) -> bool:
+        """Whether it is the same list of indices."""
+        return isinstance(other, Scatter) and np.array_equal(self.index, other.index)
 
     @cached_property
     def bounds(self) -> tuple[int, int]:

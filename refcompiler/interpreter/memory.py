@@ -34,14 +34,22 @@ class Region:
     def before_write(self) -> None:
         """Keep a copy of every array's bytes, once."""
         if self.backup is None:
-            self.backup = [a.bytes.copy() for a in self.arrays]
+            self.backup = [borrowed(a.bytes.size) for a in self.arrays]
+            for array, saved in zip(self.arrays, self.backup, strict=True):
+                saved[: array.bytes.size] = array.bytes
 
     def restore(self) -> None:
         """Bring the bytes back that the arrays had before the first write."""
         if self.backup is not None:
             for array, saved in zip(self.arrays, self.backup, strict=True):
                 if array.writeable:
-                    array.bytes[:] = saved
+                    array.bytes[:] = saved[: array.bytes.size]
+
+    def release(self) -> None:
+        """Give the memory of the copies back."""
+        for saved in self.backup or ():
+            give_back(saved)
+        self.backup = None
 
 
 class Array:
@@ -71,8 +79,7 @@ class Array:
         if units > 1:
             footprint, programs = footprint.expanded(units), programs[..., None]
         offset = (self.address - region.start) // region.unit
-        note = region.record.note_write if write else region.record.note_read
-        found = note(footprint.moved(offset) if offset else footprint, programs)
+        found = region.record.note(footprint.moved(offset) if offset else footprint, programs, write)
         if found is None:
             return None
         return Conflict((found.unit - offset) // units, found.one, found.other, found.other_wrote)
@@ -135,6 +142,31 @@ class Memory:
         """Undo every write of the launch."""
         for region in self.regions:
             region.restore()
+
+    def release(self) -> None:
+        """End the launch; nothing can be undone after that."""
+        for region in self.regions:
+            region.release()
+
+
+# Copies of finished launches, for the next one: the system takes longer to give fresh pages than NumPy to fill them.
+_SPARE: list[np.ndarray] = []
+MOST_SPARE, LARGEST_SPARE = 4, 32 << 20
+
+
+def borrowed(size: int) -> np.ndarray:
+    """An array of at least ``size`` bytes with any contents."""
+    try:
+        spare = _SPARE.pop()
+    except IndexError:
+        return np.empty(size, np.uint8)
+    return spare if size <= spare.size <= 4 * size else np.empty(size, np.uint8)
+
+
+def give_back(buffer: np.ndarray) -> None:
+    if buffer.size <= LARGEST_SPARE:
+        _SPARE.append(buffer)
+        del _SPARE[:-MOST_SPARE]
 
 
 def checked_array(func: Func, param: Value, data: Any) -> np.ndarray:

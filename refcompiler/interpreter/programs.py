@@ -169,6 +169,8 @@ def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, check: bool 
     except BaseException:
         memory.restore()
         raise
+    finally:
+        memory.release()
 
 
 def checked_grid(func: Func, grid: tuple[int, ...]) -> Grid:
