@@ -196,7 +196,7 @@ def minimum(x, y, propagate_nan=PropagateNan.NONE):
 
 @builtin
 def clamp(x, min, max, propagate_nan=PropagateNan.NONE):
-    """x limited to [min, max]: the minimum of `max` and of the maximum of x and `min`. Spec: select.extrema"""
+    """x limited to [min, max]: the minimum of `max` and of the maximum of x and `min`. Spec: select.clamp"""
     c = here()
     suffix = _suffix(c, propagate_nan)
     lower = _extremum(c, "maximum" + suffix, x, min, ("x", "min"))
