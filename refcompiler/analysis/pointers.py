@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refcompiler.analysis.ranges import Interval, Ranges
 from refcompiler.ir.core import Func, Op, Value
 from refcompiler.ir.types import PointerType, element_of
 
@@ -50,11 +51,30 @@ class Pointers:
         """The pointers, parameters included, through which something is stored."""
         return self.closure([op.pointer for op in self.func.walk() if op.name == "st_global"])[0]
 
-    def offsets(self, pointer: Value) -> tuple[Value, ...]:
-        """How ``pointer`` is offset from the parameter it points into; ends with its root if that is no parameter."""
-        chain: list[Value] = []
-        while isinstance(pointer.owner, Op) and pointer.owner.name in ("addptr", "splat"):
-            if pointer.owner.name == "addptr":
-                chain.append(pointer.owner.offset)
-            pointer = pointer.owner.operands[0]
-        return tuple(chain) if pointer in self.func.params else (*chain, pointer)
+    def path(self, pointer: Value) -> tuple[Value, list[tuple[Value, tuple]]]:
+        """The root of ``pointer``, a parameter where that is known, and the offsets added to it on the way.
+
+        Each offset comes with the picks of registers that follow it: two pointers of equal paths are equal in every
+        register of every thread.
+        """
+        offsets: list[tuple[Value, tuple]] = []
+        picks: tuple = ()
+        while isinstance(pointer.owner, Op) and pointer.owner.name in ("addptr", "splat", "extract"):
+            owner = pointer.owner
+            if owner.name == "addptr":
+                offset, then = owner.offset, picks
+                while isinstance(offset.owner, Op) and offset.owner.name == "extract":
+                    offset, then = offset.owner.x, (offset.owner.indices, *then)
+                offsets.append((offset, then))
+            elif owner.name == "extract":
+                picks = (owner.indices, *picks)
+            pointer = owner.operands[0]
+        return pointer, offsets
+
+    def displacement(self, pointer: Value, ranges: Ranges) -> Interval | None:
+        """How many elements ``pointer`` is away from the parameter it points into; None where that is not known."""
+        root, offsets = self.path(pointer)
+        intervals = [ranges.of(offset) for offset, _ in offsets]
+        if root not in self.func.params:
+            return None
+        return sum(i[0] for i in intervals), sum(i[1] for i in intervals)

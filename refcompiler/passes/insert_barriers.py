@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.analysis.pointers import Pointers
+from refcompiler.analysis.ranges import Ranges
+from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Block, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import DType, element_of
@@ -24,8 +26,9 @@ def insert_barriers(func: Func, context: Any = None) -> None:
 
     Shared accesses meet where their buffers' bytes overlap. Global accesses meet where their pointers may be equal:
     pointers from one parameter always, pointers from two parameters unless ``func.attrs["noalias"]`` says that
-    parameters do not overlap. A parameter is assumed to overlap another one entirely or not at all, so accesses by one
-    thread at equal offsets of two parameters need no barrier. Loops are followed around their back edge.
+    parameters do not overlap. Two parameters are assumed to begin at one address if they overlap at all: accesses of
+    one thread at equal offsets, or at offsets that are never equal, need no barrier. Loops are followed around their
+    back edge.
     """
     pass_ = _Barriers(func)
     pass_.block(func.body, frozenset())
@@ -52,7 +55,7 @@ class _Barriers:
     def __init__(self, func: Func):
         self.noalias = bool(func.attrs.get("noalias"))
         self.before: set[Op] = set()
-        self.pointers = Pointers(func)
+        self.func, self.pointers, self.ranges = func, Pointers(func), Ranges(func)
 
     # --- the dataflow
     def block(self, block: Block, pending: frozenset[_Access]) -> frozenset[_Access]:
@@ -82,26 +85,40 @@ class _Barriers:
             entry = again
 
     def varies(self, op: Op, defined: set[Value]) -> bool:
-        return not op.name.endswith("_shared") and any(v in defined for v in self.pointers.offsets(op.pointer))
+        """True if the address of a global access changes from one iteration to the next."""
+        if op.name.endswith("_shared"):
+            return False
+        root, offsets = self.pointers.path(op.pointer)
+        return root in defined or any(offset in defined for offset, _ in offsets)
 
     def conflict(self, a: _Access, b: _Access) -> bool:
         if a.shared != b.shared or not (a.writes or b.writes):
             return False
         if a.shared:
-            (start, end), (other_start, other_end) = _bytes(a.op.buffer), _bytes(b.op.buffer)
-            return start < other_end and other_start < end
+            return _meet(_bytes(a.op.buffer), _bytes(b.op.buffer))
         if self.noalias:
             x, y = (self.pointers.parameters(o.op.pointer) for o in (a, b))
             if not x & y:
                 return False
         if a.op is b.op:
             return a.stale
-        same_place = (
-            self.pointers.offsets(a.op.pointer) == self.pointers.offsets(b.op.pointer)
-            and a.op.width == b.op.width
-            and not a.stale
-        )
-        return not same_place or a.op.replicated or b.op.replicated
+        return not (self.apart(a.op, b.op) or self.same_thread(a, b))
+
+    def apart(self, a: Op, b: Op) -> bool:
+        """True if the accesses are to different elements of their parameters, whatever the threads."""
+        intervals = [self.pointers.displacement(op.pointer, self.ranges) for op in (a, b)]
+        if None in intervals or pointee(a.pointer.type) != pointee(b.pointer.type):
+            return False
+        spans = [(low, high + op.width) for (low, high), op in zip(intervals, (a, b), strict=True)]
+        return not _meet(*spans)
+
+    def same_thread(self, a: _Access, b: _Access) -> bool:
+        """True if the accesses are to the same elements, and each element belongs to one thread."""
+        if a.stale or a.op.replicated or b.op.replicated or a.op.width != b.op.width:
+            return False
+        (root, offsets), (other, others) = (self.pointers.path(o.op.pointer) for o in (a, b))
+        params = self.func.params
+        return (root is other or (root in params and other in params)) and offsets == others
 
     # --- rewriting
     def insert(self, block: Block) -> None:
@@ -113,6 +130,11 @@ class _Barriers:
                 self.insert(op.body)
             ops.append(op)
         block.ops = ops
+
+
+def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """True if two half-open intervals have a point in common."""
+    return a[0] < b[1] and b[0] < a[1]
 
 
 def _bytes(buffer: Value) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from refcompiler.emitters.cuda.text import Renderer
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType, RegType, element_of
 
-MAX_UNROLLED = 256  # beyond this many registers a thread cannot hold them anyway
+MAX_REGISTERS = 256  # a thread has fewer: larger vectors live in local memory, and their loops stay loops
 LINE = 110
 _MEMORY = frozenset({"ld_global", "st_global", "ld_shared", "st_shared"})
 
@@ -61,6 +61,7 @@ class _Kernel:
         for param in func.params:
             self.renderer.names[param] = self.namer.name(param.name)
         self.index = self.namer.name("r")
+        self.fits = all(count_of(r.type) <= MAX_REGISTERS for op in func.walk() for r in op.results)
 
     # --- the whole
     def text(self) -> str:
@@ -160,8 +161,7 @@ class _Kernel:
                     users = self.plan.statements_using(value)
                     local = all(id(u) in inside for u in users) and step.attrs.get("width", 1) == 1
                     self.declare(value, local)
-        if group.count <= MAX_UNROLLED:
-            self.line("#pragma unroll")
+        self.line("#pragma unroll" if self.fits or group.count <= 16 else "#pragma unroll 4")
         r = self.index
         self.line(f"for (int {r} = 0; {r} < {group.count}; ++{r}) {{")
         self.depth += 1
