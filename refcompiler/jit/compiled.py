@@ -125,6 +125,8 @@ class CompiledKernel:
         return written_params(self.func)
 
     # --- launching
+    __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
+
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
         def launch(*args: Any, stream: Any = None, **kwargs: Any) -> CompiledKernel:
             names = [str(p.name) for p in self.func.params]
@@ -153,7 +155,7 @@ class CompiledKernel:
         if backend == "interp":
             self._interpret(grid, values, infos)
         else:
-            self._launch_gpu(grid, values, stream)
+            self._launch_gpu(grid, values | infos, stream)
 
     def _check_arrays(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
         where = {info.device is None for info in infos.values()}

@@ -56,6 +56,8 @@ class JitFunction:
             "program.grid#E1", f"kernel {self.__name__} is launched with a grid: {self.__name__}[grid](...)"
         )
 
+    __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
+
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
         return lambda *args, **kwargs: self.run(*args, grid=grid, **kwargs)
 

@@ -57,12 +57,8 @@ def element_type(c: Context, value: Any, at: str, id: str = "cast.numeric#E2") -
     if isinstance(value, dtype | pointer_type):
         return value.ir
     known = ", ".join(map(repr, ALL))
-    advice = ""
-    try:
-        name = np.dtype(value).name
-        advice = next((f"write {d!r}; " for d in ALL if d.ir.numpy.name == name), "")
-    except TypeError:
-        pass
+    name = value if isinstance(value, str) else getattr(value, "__name__", getattr(value, "name", None))
+    advice = next((f"write {d!r}; " for d in ALL if name in (d.ir.numpy.name, d.ir.name, d.name)), "")
     raise c.error(id, f"{at} must be a dtype, found {value!r}; {advice}known are {known}", at)
 
 

@@ -62,8 +62,13 @@ def static_assert(cond, msg=""):
 @builtin
 def static_print(*values, sep=" ", end="\n", file=None, flush=False):
     """Print while compiling; run-time values print as their types. Spec: control.static_print"""
+    c = here()
     shown = [str(to_language(v.type)) if isinstance(v, Value) else str(v) for v in values]
-    (file or sys.stdout).write(sep.join(shown) + end)
+    words = static_text(c, sep, "sep", "control.calls#E3"), static_text(c, end, "end", "control.calls#E3")
+    stream = sys.stdout if static(c, file, "file") is None else file
+    if not hasattr(stream, "write"):
+        raise c.error("control.calls#E3", f"file must be a stream, found {describe(file)}", "file")
+    stream.write(words[0].join(shown) + words[1])
 
 
 @builtin
