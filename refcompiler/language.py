@@ -14,6 +14,7 @@ from refcompiler.frontend.language.control import (
     static_range,
 )
 from refcompiler.frontend.language.math import (
+    FROM_TABLE,
     PropagateNan,
     abs,
     cast,
@@ -151,3 +152,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+globals().update(FROM_TABLE)
+__all__.extend(sorted(FROM_TABLE))

@@ -187,6 +187,23 @@ def test_signatures_and_docs_are_shown():
         assert getattr(tl, name).__doc__, name
 
 
+def test_a_row_of_the_scalar_table_is_a_function_of_the_language():
+    from kernels import source_of
+
+    from refcompiler.dialects.scalar import BY_NAME
+    from refcompiler.frontend import compile_to_tile
+    from refcompiler.frontend.language.math import FROM_TABLE, functions_of
+
+    rows = [BY_NAME[name] for name in ("exp", "umulhi", "fma", "add", "cmp_lt")]
+    made = functions_of(rows, ())
+    assert list(made) == ["exp", "umulhi", "fma"]
+    assert FROM_TABLE == {name: function for name, function in FROM_TABLE.items() if name in BY_NAME}
+    source = source_of("a = made_exp(x)\nc = made_umulhi(n, 3)\nd = made_fma(x, 2, n)", header="x, n")
+    source.scope.update({f"made_{name}": function for name, function in made.items()})
+    names = [op.name for op in compile_to_tile(source, "x:f32,n:i32").walk()]
+    assert names == ["exp", "umulhi", "cast", "fma"]
+
+
 def test_close_matches_are_offered():
     for expression, advice in {
         "tl.arrange(0, 8)": "did you mean tl.arange",

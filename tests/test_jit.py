@@ -255,6 +255,23 @@ def test_a_changed_helper_is_noticed(monkeypatch):
     assert x[0] == 15
 
 
+def test_a_changed_constant_of_a_module_is_noticed():
+    import types
+
+    settings = types.ModuleType("settings")
+    settings.LEVEL = 3
+
+    @triton.jit
+    def kernel(x):
+        tl.store(x, settings.LEVEL)
+
+    x = np.zeros(1, np.int32)
+    kernel[1](x)
+    settings.LEVEL = 4
+    kernel[1](x)
+    assert x[0] == 4
+
+
 def test_closures_are_read_when_compiled():
     step = tl.constexpr(2)
 

@@ -75,6 +75,6 @@ def _of_module(c: Context, owner: types.ModuleType, name: str) -> Any:
         close = difflib.get_close_matches(name, getattr(owner, "__all__", dir(owner)), 1)
         advice = f"; did you mean {short}.{close[0]}?" if close else ""
         raise c.error("language.syntax#E3", f"{short} has no `{name}`{advice}")
-    if isinstance(found, constexpr):
-        return found.value
-    return found
+    if not callable(found) and not isinstance(found, types.ModuleType):
+        c.captured.setdefault((id(owner), name), (lambda: getattr(owner, name, None), found))
+    return found.value if isinstance(found, constexpr) else found

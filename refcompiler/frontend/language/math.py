@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection, Iterable
 from typing import Any
 
+from refcompiler.dialects.scalar import ROWS, Scalar
 from refcompiler.frontend import semantics
 from refcompiler.frontend.builtin import builtin
 from refcompiler.frontend.context import Context, describe, here
@@ -146,12 +148,16 @@ def div_rn(x, y):
 @builtin
 def fma(x, y, z):
     """x * y + z of floats with one rounding. Spec: arith.fma"""
+    return _ternary("fma", x, y, z)
+
+
+def _ternary(name: str, x: Any, y: Any, z: Any) -> Value:
     c = here()
-    left, right = _pair(c, x, y, "fma")
-    left, third = semantics.meet(c, left, z, what="fma", names=("x", "z"))
+    left, right = _pair(c, x, y, name)
+    left, third = semantics.meet(c, left, z, what=name, names=("x", "z"))
     right = semantics.cast(c, right, semantics.dtype_of(left))
-    semantics.require_row(c, "fma", left, "x")
-    return c.emit("fma", left, right, third)
+    semantics.require_row(c, name, left, "x")
+    return c.emit(name, left, right, third)
 
 
 @builtin
@@ -253,3 +259,48 @@ def _check_rounding(c: Context, rounding: Any, source: Any, target: Any) -> None
     if rounding != "rtne":
         known = "'rtz' is not in this edition yet" if rounding == "rtz" else f"{rounding!r} is none of 'rtne', 'rtz'"
         raise c.error("cast.numeric#E4", f"rounding mode: {known}; use 'rtne'", "fp_downcast_rounding")
+
+
+def functions_of(rows: Iterable[Scalar], known: Collection[str]) -> dict[str, Any]:
+    """A language function for each row of the scalar table that is a feature of its own name (``math.tanh`` for the
+    row ``tanh``) and not ``known``: a new function needs its row only. Operands meet in one type, as for `+`."""
+    made = {}
+    for row in rows:
+        if row.spec.rpartition(".")[2] == row.name and row.name not in known:
+            made[row.name] = _FORMS[row.arity](row)
+    return made
+
+
+def _named(function: Any, row: Scalar) -> Any:
+    function.__name__ = function.__qualname__ = row.name
+    function.__doc__ = f"{row.doc} Spec: {row.spec}"
+    return builtin(function, member=row.arity == 1)
+
+
+def _of_one(row: Scalar) -> Any:
+    def function(x):
+        return _unary(row.name, x)
+
+    return _named(function, row)
+
+
+def _of_two(row: Scalar) -> Any:
+    def function(x, y):
+        c = here()
+        left, right = _pair(c, x, y, row.name)
+        semantics.require_row(c, row.name, left, "x")
+        return c.emit(row.name, left, right)
+
+    return _named(function, row)
+
+
+def _of_three(row: Scalar) -> Any:
+    def function(x, y, z):
+        return _ternary(row.name, x, y, z)
+
+    return _named(function, row)
+
+
+_FORMS = {1: _of_one, 2: _of_two, 3: _of_three}
+FROM_TABLE = functions_of(ROWS, tuple(globals()))
+globals().update(FROM_TABLE)
