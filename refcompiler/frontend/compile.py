@@ -16,6 +16,7 @@ from refcompiler.frontend.signature import parse_signature
 from refcompiler.frontend.statements import Return
 from refcompiler.frontend.types import constexpr
 from refcompiler.ir import Func, Value, verify
+from refcompiler.ir.types import PointerType
 
 
 @dataclass
@@ -53,7 +54,7 @@ def compile_source(
     """Like ``compile_to_tile`` with types parsed, giving also what the function depends on."""
     header = source.header_span()
     values = _constexpr_values(source, types, constexprs)
-    params = [Value(types[p.name], p.name) for p in source.parameters if p.name in types]
+    params = [Value(_declared(types[p.name], p.const), p.name) for p in source.parameters if p.name in types]
     shown = {name: _printable(value) for name, value in values.items()}
     func = Func(source.name, params, shown, {p.name: hints[p.name] for p in params if p.name in hints}, span=header)
     context = Context(func)
@@ -77,6 +78,11 @@ def compile_source(
         leave(token)
     verify(func)
     return Compiled(func, context.sources, list(context.captured.values()))
+
+
+def _declared(type_: Any, const: bool) -> Any:
+    """The type of a parameter: an annotation ``tl.const`` holds for whatever pointer is passed."""
+    return PointerType(type_.pointee, True) if const and isinstance(type_, PointerType) else type_
 
 
 def _constexpr_values(source: KernelSource, types: Mapping[str, Any], constexprs: Mapping[str, Any]) -> dict[str, Any]:
