@@ -401,6 +401,7 @@ def test_compile_for_a_signature():
         ({"signature": "x:*f32,y:*f32,out:*f32,n:i32:x"}, "program.arguments#E2", "positive divisor"),
         ({"signature": "x:*f32,y:*f32,out:*f32,n:i32", "arch": "sm_1"}, "target.arch", "sm_1"),
         ({"signature": "x:*f32,y:*f32,out:*f32,n:i32", "foo": 1}, "program.arguments#E1", "foo"),
+        ({"signature": "x:*f32,y:*f32,out:*f32,n:i32", "backend": "c"}, "program.arguments#E2", "unknown backend 'c'"),
     ],
 )
 def test_wrong_signatures(arguments, id, shown):
@@ -492,3 +493,25 @@ def test_every_stage_and_the_cache_on_disk(tmp_path, monkeypatch):
     finally:
         build.artifact_cache.cache_clear()
         add.clear_cache()
+
+
+def test_what_reaches_the_launcher(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="the compiler wheels are not installed")
+    from refcompiler import runtime
+
+    monkeypatch.setenv("TILESPEC_BACKEND", "cuda")
+    seen = []
+    monkeypatch.setattr(runtime, "load_function", lambda cubin, entry, abi: (cubin[:4], entry, abi))
+    monkeypatch.setattr(runtime, "launch", lambda *arguments: seen.append(arguments))
+    x, y, out = vectors()
+    kernel = add[lambda meta: (meta["n"], 2)](x, y, n=20, out=out, num_warps=2, stream=7)
+    ((function, grid, threads, arguments, stream, shared),) = seen
+    assert function == (b"\x7fELF", "add", kernel.build.abi)
+    assert (grid, threads, stream, shared) == ((20, 2, 1), 64, 7, 0)
+    assert [a if isinstance(a, int) else a.ptr for a in arguments] == [
+        x.ctypes.data,
+        y.ctypes.data,
+        out.ctypes.data,
+        20,
+    ]
+    assert [p.name for p in kernel.build.abi.visible] == ["x", "y", "out", "n"]

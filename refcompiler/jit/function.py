@@ -97,14 +97,18 @@ class JitFunction:
         **options: Any,
     ) -> CompiledKernel:
         """Compile for types instead of arguments: ``signature="x:*f32:16,n:i32"``, ``constexprs={"BLOCK": 256}``."""
+        from refcompiler.pipeline import EMITTERS
         from refcompiler.target import DEFAULT_TARGET, target
 
-        types, known = parse_signature(signature)
+        types, hinted = parse_signature(signature)
         chosen, rest = self._split(dict(options))
         if rest:
             raise unexpected(self.source, next(iter(rest)))
+        if backend not in EMITTERS:
+            known = ", ".join(map(repr, EMITTERS))
+            raise LaunchError("program.arguments#E2", f"unknown backend {backend!r}; known are {known}")
         name = target(arch).name if arch else DEFAULT_TARGET.name
-        return self._kernel(types, dict(constexprs or {}), {**known, **(hints or {})}, name, backend, chosen)
+        return self._kernel(types, dict(constexprs or {}), {**hinted, **(hints or {})}, name, backend, chosen)
 
     def clear_cache(self) -> None:
         """Forget every specialisation in memory."""
