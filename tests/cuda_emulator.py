@@ -94,6 +94,15 @@ static float __double2float_rz(double x) {
     const float y = (float)x;
     return x == x && fabs((double)y) > fabs(x) ? nextafterf(y, 0.0f) : y;
 }
+template <typename T> static float toward_zero(T x) {
+    const float y = (float)x;
+    const __int128 rounded = (__int128)y, exact = (__int128)x;
+    return (exact < 0 ? rounded < exact : rounded > exact) ? nextafterf(y, 0.0f) : y;
+}
+static float __int2float_rz(int x) { return toward_zero(x); }
+static float __uint2float_rz(unsigned x) { return toward_zero(x); }
+static float __ll2float_rz(long long x) { return toward_zero(x); }
+static float __ull2float_rz(unsigned long long x) { return toward_zero(x); }
 static unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
 static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
     return (unsigned long long)((unsigned __int128)x * y >> 64);

@@ -93,8 +93,10 @@ def _float_literal(value: float, dtype: DType) -> Expr:
 
 def _rounds_once(text: str, value: float) -> bool:
     """True if the decimal is well within half an ULP of the f32, so that no second rounding can matter."""
-    ulp = float(np.spacing(np.abs(np.float32(value))))
-    return abs(Fraction(text) - Fraction(value)) * 2 <= Fraction(ulp) * Fraction(255, 256)
+    fraction, exponent = math.frexp(value)
+    exponent -= abs(fraction) == 0.5  # below a power of two numbers lie twice as close
+    ulp = Fraction(2) ** (max(exponent, -125) - 24)
+    return abs(Fraction(text) - Fraction(value)) * 2 <= ulp * Fraction(255, 256)
 
 
 def call(function: str, *arguments: Expr | str) -> Expr:
@@ -179,8 +181,8 @@ def cast(x: Expr, source: DType, target: DType) -> Expr:
         zero = {F32: "0.0f", F64: "0.0"}.get(source, "0")
         return binary(x, "!=", Expr(zero))
     if target in (F16, BF16):
-        if source is F64:
-            x = call("f64_to_f32_odd", x)
+        if source is F64 or (source.is_int and source.bits >= 32):
+            x = call(f"{source}_to_f32_odd", x)
         elif source is not F32:
             x = cast_to("float", x)
         return call(f"f32_to_{target}", x)

@@ -43,6 +43,17 @@ def _float_to_int(source: str, target: DType) -> str:
     )
 
 
+def _int_to_f32_odd(source: DType) -> str:
+    """The f32 of a wide integer on the way to a 16-bit float."""
+    word = {"i32": "int", "u32": "uint", "i64": "ll", "u64": "ull"}[source.name]
+    return f"""// toward zero, last bit set where inexact: rounding once more to 16 bits is then exact
+{_INLINE} float {source}_to_f32_odd({C_TYPES[source.name]} x) {{
+    const float y = __{word}2float_rz(x);
+    return __float2{word}_rz(y) == x ? y : __uint_as_float(__float_as_uint(y) | 1u);
+}}
+"""
+
+
 _ACCESS = """template <typename T, int N>
 struct alignas(N * sizeof(T)) Vector {
     T element[N];
@@ -186,6 +197,7 @@ template <typename T, typename U>
     return w;
 }}
 """,
+    **{f"{source}_to_f32_odd": _int_to_f32_odd(source) for source in INTS if source.bits >= 32},
     **{f"{source}_to_{t}": _float_to_int(source, t) for source in ("f32", "f64") for t in INTS},
 }
 
