@@ -189,3 +189,26 @@ def test_what_is_no_number_is_refused(other):
         with pytest.raises(CompileError) as caught:
             compiled(expression, "f32")
         assert caught.value.id == "arith.promotion#E5", expression
+
+
+def test_what_kernels_can_ask_of_types():
+    import refcompiler.language as tl
+
+    asked = source_of(
+        """
+        tl.static_assert(x.dtype.is_ptr() and x.dtype.element_ty == tl.float16 and not x.dtype.is_const())
+        tl.static_assert(x.dtype.element_ty.primitive_bitwidth == 16 and x.dtype.element_ty.is_fp16())
+        b = tl.load(x + tl.arange(0, 8))
+        tl.static_assert(b.type.is_block() and b.type.get_block_shapes() == (8,) and b.type.scalar is tl.float16)
+        tl.static_assert(y.dtype.is_int_signed() and not y.dtype.is_int_unsigned() and y.dtype.int_bitwidth == 32)
+        tl.static_assert(y.dtype.get_int_max_value() == 2**31 - 1 and y.dtype.get_int_min_value() == -(2**31))
+        tl.static_assert(f"{y.dtype} {x.dtype} {b.type}" == "int32 pointer<fp16> <[8], fp16>")
+        """,
+        header="x, y",
+    )
+    compile_to_tile(asked, "x:*f16,y:i32")
+    assert [tl.bfloat16.fp_mantissa_width, tl.float16.exponent_bias, tl.float64.itemsize] == [7, 15, 8]
+    assert tl.int1.is_bool() and tl.int1.is_int() and tl.int1.is_int_unsigned() and repr(tl.int1) == "tl.int1"
+    assert tl.pointer_type(tl.int8, const=True) != tl.pointer_type(tl.int8)
+    with pytest.raises(TypeError):
+        tl.pointer_type("int8")

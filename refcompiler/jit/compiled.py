@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -216,18 +215,6 @@ class CompiledKernel:
         from refcompiler import runtime
 
         return runtime.load_function(self.build.cubin, self.build.entry, self.build.abi)
-
-    def describe(self) -> str:
-        """The specialisation as JSON: name, architecture, parameters, constexprs, hints."""
-        return json.dumps(
-            {
-                "name": self.name,
-                "arch": self.arch,
-                "signature": {p.name: str(p.type) for p in self.func.params},
-                "constexprs": {k: repr(v) for k, v in self.func.constexprs.items()},
-                "hints": self.func.hints,
-            }
-        )
 
 
 def _memory_order(array: Any, info: ArrayInfo) -> np.ndarray:

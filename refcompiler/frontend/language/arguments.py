@@ -9,7 +9,7 @@ import numpy as np
 from refcompiler.frontend.context import Context, describe, is_runtime
 from refcompiler.frontend.types import ALL, constexpr, dtype, pointer_type
 from refcompiler.ir import Value
-from refcompiler.ir.types import Element, element_of, shape_of
+from refcompiler.ir.types import Element, shape_of
 from refcompiler.ir.verifier import MAX_NUMEL
 
 
@@ -108,7 +108,3 @@ def varargs(values: tuple[Any, ...]) -> Any:
     if len(values) == 1 and isinstance(values[0], tuple | list):
         return values[0]
     return values
-
-
-def element_name(value: Value) -> str:
-    return str(element_of(value.type))
