@@ -28,17 +28,17 @@ class Elementwise(Op):
         require(
             elements[0] in self.row.dtypes,
             f"{self.row.spec}#E1",
-            f"{self.name} is not defined for {elements[0]}; it takes {', '.join(map(str, self.row.dtypes))}",
+            lambda: f"{self.name} is not defined for {elements[0]}; it takes {', '.join(map(str, self.row.dtypes))}",
         )
         require(
             all(e == elements[0] for e in elements),
             "ir.elementwise",
-            f"{self.name} needs one element type, got {', '.join(map(str, elements))}",
+            lambda: f"{self.name} needs one element type, got {', '.join(map(str, elements))}",
         )
         require(
             join_types([o.type for o in self.operands], BOOL) is not None,
             "shape.broadcast#E1",
-            f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast",
+            lambda: f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast",
         )
 
     def fold(self) -> Value | None:
@@ -81,18 +81,18 @@ class Select(Op, name="select"):
         require(
             element_of(self.condition.type) is BOOL,
             "select.where#E1",
-            f"the condition of select must be bool, got {self.condition.type}",
+            lambda: f"the condition of select must be bool, got {self.condition.type}",
             "condition",
         )
         require(
             element_of(self.x.type) == element_of(self.y.type),
             "ir.elementwise",
-            f"select needs one element type, got {self.x.type} and {self.y.type}",
+            lambda: f"select needs one element type, got {self.x.type} and {self.y.type}",
         )
         require(
             join_types([o.type for o in self.operands], BOOL) is not None,
             "shape.broadcast#E1",
-            f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast",
+            lambda: f"the shapes of {', '.join(str(o.type) for o in self.operands)} do not broadcast",
         )
 
     def fold(self) -> Value | None:
@@ -121,7 +121,7 @@ class Cast(Op, name="cast", explicit_type=True):
         require(
             isinstance(source, DType) and isinstance(target, DType),
             "cast.numeric#E1",
-            f"cannot cast {source} to {target}",
+            lambda: f"cannot cast {source} to {target}",
         )
         require(self.result.type == with_element(self.x.type, target), "ir.type", "cast keeps the shape")
 
@@ -149,7 +149,7 @@ class Bitcast(Op, name="bitcast", explicit_type=True):
         source, target = element_of(self.x.type), element_of(self.result.type)
         pointers = isinstance(source, PointerType), isinstance(target, PointerType)
         fits = all(pointers) or (not any(pointers) and source.bits == target.bits)
-        require(fits, "cast.bitcast#E1", f"cannot bitcast {source} to {target}: the widths differ")
+        require(fits, "cast.bitcast#E1", lambda: f"cannot bitcast {source} to {target}: the widths differ")
         require(self.result.type == with_element(self.x.type, target), "ir.type", "bitcast keeps the shape")
 
     def fold(self) -> Value | None:

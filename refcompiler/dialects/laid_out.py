@@ -17,7 +17,7 @@ class ConvertLayout(Op, name="convert_layout", explicit_type=True, levels=("laid
         require(
             isinstance(source, BlockType) and isinstance(target, BlockType),
             "ir.type",
-            f"convert_layout takes and gives a block, not {source} to {target}",
+            lambda: f"convert_layout takes and gives a block, not {source} to {target}",
         )
         require(
             shape_of(source) == shape_of(target) and element_of(source) == element_of(target),

@@ -39,7 +39,7 @@ class For(Op, name="for"):
         require(
             integer,
             "control.for_range#E1",
-            f"range needs integer scalars of one type, got {', '.join(map(str, bounds))}",
+            lambda: f"range needs integer scalars of one type, got {', '.join(map(str, bounds))}",
         )
         args = [a.type for a in self.body.args]
         require(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from refcompiler.errors import CompileError
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType
@@ -110,9 +112,10 @@ class _Verifier:
             )
 
     def requirement(self, op: Op):
-        def require(condition: bool, id: str, message: str, at: str | None = None) -> None:
-            if not condition:
-                raise CompileError(id, message, op.spans.get(at, op.span) if at else op.span)
+        def require(condition: bool, id: str, message: str | Callable[[], str], at: str | None = None) -> None:
+            if not condition:  # a message that costs something to make is given as a function
+                text = message if isinstance(message, str) else message()
+                raise CompileError(id, text, op.spans.get(at, op.span) if at else op.span)
 
         return require
 

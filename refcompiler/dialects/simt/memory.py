@@ -113,15 +113,20 @@ class StShared(Op, name="st_shared", effects={"write_shared"}, levels=SIMT):
 
 
 def _check_buffer(op, require) -> None:
-    require(isinstance(op.buffer.type, SharedType), "ir.type", f"{op.name} needs a shared buffer", "buffer")
-    require(element_of(op.index.type) is I32, "ir.type", f"{op.name} is indexed by i32, not {op.index.type}", "index")
+    require(isinstance(op.buffer.type, SharedType), "ir.type", lambda: f"{op.name} needs a shared buffer", "buffer")
+    require(
+        element_of(op.index.type) is I32,
+        "ir.type",
+        lambda: f"{op.name} is indexed by i32, not {op.index.type}",
+        "index",
+    )
 
 
 def _check_counts(op, require, address: Value, mask: Value | None, data: Value | None) -> None:
     accesses = count_of(address.type)
-    require(op.width in (1, 2, 4, 8, 16), "ir.attribute", f"no access of {op.width} elements", "width")
+    require(op.width in (1, 2, 4, 8, 16), "ir.attribute", lambda: f"no access of {op.width} elements", "width")
     if mask is not None:
         require(element_of(mask.type) is BOOL and count_of(mask.type) in (1, accesses), "ir.type", "mask per access")
     if data is not None:
         counts = (1, accesses * op.width)
-        require(count_of(data.type) in counts, "ir.type", f"{data.type} is not {counts[1]} elements")
+        require(count_of(data.type) in counts, "ir.type", lambda: f"{data.type} is not {counts[1]} elements")

@@ -27,7 +27,11 @@ class Constants(Op, name="constants", explicit_type=True, levels=SIMT):
     def verify(self, require) -> None:
         type_ = self.result.type
         fits = isinstance(type_, RegType) and isinstance(type_.element, DType) and type_.element.is_int
-        require(fits and type_.count == len(self.values), "ir.type", f"constants give integer registers, not {type_}")
+        require(
+            fits and type_.count == len(self.values),
+            "ir.type",
+            lambda: f"constants give integer registers, not {type_}",
+        )
 
 
 class Splat(Op, name="splat", explicit_type=True, levels=SIMT):
@@ -38,7 +42,7 @@ class Splat(Op, name="splat", explicit_type=True, levels=SIMT):
     def verify(self, require) -> None:
         type_ = self.result.type
         fits = isinstance(type_, RegType) and type_.element == self.x.type
-        require(fits, "ir.type", f"splat of {self.x.type} cannot give {type_}")
+        require(fits, "ir.type", lambda: f"splat of {self.x.type} cannot give {type_}")
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
@@ -72,4 +76,4 @@ class Extract(Op, name="extract", levels=SIMT):
         count = count_of(self.x.type)
         require(bool(self.indices), "ir.attribute", "extract needs an index")
         inside = all(isinstance(i, int) and 0 <= i < count for i in self.indices)
-        require(inside, "ir.attribute", f"indices {self.indices} reach outside {self.x.type}", "indices")
+        require(inside, "ir.attribute", lambda: f"indices {self.indices} reach outside {self.x.type}", "indices")

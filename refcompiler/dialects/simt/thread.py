@@ -25,7 +25,7 @@ class ShflXor(Op, name="shfl_xor", levels=SIMT):
         return [self.x.type]
 
     def verify(self, require) -> None:
-        require(0 < self.mask < 32, "ir.attribute", f"a lane mask is 1 to 31, got {self.mask}", "mask")
+        require(0 < self.mask < 32, "ir.attribute", lambda: f"a lane mask is 1 to 31, got {self.mask}", "mask")
 
 
 class ShflIdx(Op, name="shfl_idx", levels=SIMT):
@@ -38,7 +38,7 @@ class ShflIdx(Op, name="shfl_idx", levels=SIMT):
         return [self.x.type]
 
     def verify(self, require) -> None:
-        require(self.lane.type is I32, "ir.type", f"a lane is an i32 scalar, got {self.lane.type}", "lane")
+        require(self.lane.type is I32, "ir.type", lambda: f"a lane is an i32 scalar, got {self.lane.type}", "lane")
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:

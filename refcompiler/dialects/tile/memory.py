@@ -32,19 +32,19 @@ class AddPtr(Op, name="addptr"):
         require(
             pointee(self.pointer.type) is not None,
             "memory.pointers#E1",
-            f"expected a pointer, got {self.pointer.type}",
+            lambda: f"expected a pointer, got {self.pointer.type}",
             "pointer",
         )
         require(
             isinstance(offset, DType) and offset.is_int,
             "memory.pointers#E2",
-            f"a pointer moves by integers, got {self.offset.type}",
+            lambda: f"a pointer moves by integers, got {self.offset.type}",
             "offset",
         )
         require(
             join_types([self.pointer.type, self.offset.type], BOOL) is not None,
             "shape.broadcast#E1",
-            f"the shapes of {self.pointer.type} and {self.offset.type} do not broadcast",
+            lambda: f"the shapes of {self.pointer.type} and {self.offset.type} do not broadcast",
         )
 
     @classmethod
@@ -71,13 +71,13 @@ class Load(Op, name="load", effects={"read"}):
         require(
             pointee(self.pointer.type) is not None,
             "memory.load#E1",
-            f"load needs a pointer or a block of pointers, got {self.pointer.type}",
+            lambda: f"load needs a pointer or a block of pointers, got {self.pointer.type}",
             "pointer",
         )
         require(
             self.mask is None or element_of(self.mask.type) is BOOL,
             "memory.load#E2",
-            f"the mask of load must be bool, got {self.mask and self.mask.type}",
+            lambda: f"the mask of load must be bool, got {self.mask and self.mask.type}",
             "mask",
         )
         require(
@@ -89,7 +89,7 @@ class Load(Op, name="load", effects={"read"}):
         require(
             self.other is None or element_of(self.other.type) == pointee(self.pointer.type),
             "ir.type",
-            f"other is {self.other and self.other.type}, the pointer gives {pointee(self.pointer.type)}",
+            lambda: f"other is {self.other and self.other.type}, the pointer gives {pointee(self.pointer.type)}",
             "other",
         )
         shapes = [shape_of(o.type) for o in self.operands if o is not None]
@@ -102,13 +102,13 @@ class Load(Op, name="load", effects={"read"}):
         require(
             self.cache in CACHE_LOAD,
             "memory.load#E5",
-            f"cache modifier {self.cache} not supported; one of {CACHE_LOAD}",
+            lambda: f"cache modifier {self.cache} not supported; one of {CACHE_LOAD}",
             "cache",
         )
         require(
             self.eviction in EVICTION,
             "memory.load#E6",
-            f"eviction policy {self.eviction} not supported",
+            lambda: f"eviction policy {self.eviction} not supported",
             "eviction",
         )
 
@@ -131,40 +131,42 @@ class Store(Op, name="store", effects={"write"}):
         require(
             isinstance(element, PointerType),
             "memory.store#E1",
-            f"store needs a pointer or a block of pointers, got {self.pointer.type}",
+            lambda: f"store needs a pointer or a block of pointers, got {self.pointer.type}",
             "pointer",
         )
         require(not element.const, "memory.store#E2", "cannot store to a constant pointer", "pointer")
         require(
             element_of(self.value.type) == element.pointee,
             "ir.type",
-            f"value is {self.value.type}, the pointer takes {element.pointee}",
+            lambda: f"value is {self.value.type}, the pointer takes {element.pointee}",
             "value",
         )
         require(
             self.mask is None or element_of(self.mask.type) is BOOL,
             "memory.store#E3",
-            f"the mask of store must be bool, got {self.mask and self.mask.type}",
+            lambda: f"the mask of store must be bool, got {self.mask and self.mask.type}",
             "mask",
         )
         shapes = [shape_of(o.type) for o in self.operands if o is not None]
         require(
             join_shapes(*shapes) == shape_of(self.pointer.type),
             "memory.store#E4",
-            f"value and mask must broadcast to the pointer's shape {shape_of(self.pointer.type)}, got "
-            f"{', '.join(map(str, shapes[1:]))}",
+            lambda: (
+                f"value and mask must broadcast to the pointer's shape {shape_of(self.pointer.type)}, got "
+                f"{', '.join(map(str, shapes[1:]))}"
+            ),
             "value",
         )
         require(
             self.cache in CACHE_STORE,
             "memory.store#E5",
-            f"cache modifier {self.cache} not supported; one of {CACHE_STORE}",
+            lambda: f"cache modifier {self.cache} not supported; one of {CACHE_STORE}",
             "cache",
         )
         require(
             self.eviction in EVICTION,
             "memory.store#E6",
-            f"eviction policy {self.eviction} not supported",
+            lambda: f"eviction policy {self.eviction} not supported",
             "eviction",
         )
 

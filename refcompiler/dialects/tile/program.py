@@ -19,7 +19,7 @@ class ProgramId(Op, name="program_id"):
         require(
             self.axis in (0, 1, 2),
             "program.program_id#E1",
-            f"program_id axis must be 0, 1, or 2 but got {self.axis}",
+            lambda: f"program_id axis must be 0, 1, or 2 but got {self.axis}",
             "axis",
         )
 
@@ -36,7 +36,7 @@ class NumPrograms(Op, name="num_programs"):
         require(
             self.axis in (0, 1, 2),
             "program.num_programs#E1",
-            f"num_programs axis must be 0, 1, or 2 but got {self.axis}",
+            lambda: f"num_programs axis must be 0, 1, or 2 but got {self.axis}",
             "axis",
         )
 
@@ -52,13 +52,13 @@ class Arange(Op, name="arange", explicit_type=True):
         require(
             self.end > self.start,
             "creation.arange#E1",
-            f"arange's end ({self.end}) must be greater than its start ({self.start})",
+            lambda: f"arange's end ({self.end}) must be greater than its start ({self.start})",
             "end",
         )
         require(
             isinstance(type_, BlockType) and type_.element is I32 and type_.shape == (self.end - self.start,),
             "ir.type",
-            f"arange gives vector<{self.end - self.start} x i32>, not {type_}",
+            lambda: f"arange gives vector<{self.end - self.start} x i32>, not {type_}",
         )
         require(
             -(1 << 31) <= self.start and self.end <= 1 << 31,
@@ -78,7 +78,7 @@ class Full(Op, name="full", explicit_type=True):
         require(
             isinstance(type_, BlockType) and type_.element == self.value.type,
             "ir.type",
-            f"full of {self.value.type} cannot give {type_}",
+            lambda: f"full of {self.value.type} cannot give {type_}",
         )
 
     @classmethod
@@ -104,7 +104,7 @@ class Assert(Op, name="assert", effects={"assert"}):
         require(
             element_of(self.condition.type) is BOOL,
             "control.assert#E1",
-            f"the condition of assert must be bool, got {self.condition.type}",
+            lambda: f"the condition of assert must be bool, got {self.condition.type}",
             "condition",
         )
 

@@ -37,7 +37,7 @@ class Reduce(Op, name="reduce"):
         require(
             bool(types) and all(isinstance(t, BlockType) for t in types),
             "reduce.reduce#E1",
-            f"reduce needs blocks, got {', '.join(map(str, types))}",
+            lambda: f"reduce needs blocks, got {', '.join(map(str, types))}",
             "blocks",
         )
         rank = types[0].rank
@@ -50,7 +50,7 @@ class Reduce(Op, name="reduce"):
         require(
             0 <= self.axis < rank,
             "reduce.reduce#E3",
-            f"axis {self.axis} is out of range for a block of rank {rank}",
+            lambda: f"axis {self.axis} is out of range for a block of rank {rank}",
             "axis",
         )
         if self.body is None:
@@ -58,12 +58,12 @@ class Reduce(Op, name="reduce"):
             require(
                 row is not None and row.arity == 2 and len(types) == 1 and row.result == "same",
                 "ir.attribute",
-                f"combine={self.combine!r} is no scalar function of two operands",
+                lambda: f"combine={self.combine!r} is no scalar function of two operands",
             )
             require(
                 types[0].element in row.dtypes,
                 "reduce.reduce#E4",
-                f"{self.combine} is not defined for {types[0].element}",
+                lambda: f"{self.combine} is not defined for {types[0].element}",
                 "blocks",
             )
         else:

@@ -27,7 +27,7 @@ class ExpandDims(Op, name="expand_dims"):
         require(
             0 <= self.axis <= rank,
             "shape.expand_dims#E1",
-            f"invalid axis {self.axis}. Expected {-rank - 1} <= axis < {rank + 1}",
+            lambda: f"invalid axis {self.axis}. Expected {-rank - 1} <= axis < {rank + 1}",
             "axis",
         )
 
@@ -47,12 +47,12 @@ class Broadcast(Op, name="broadcast", explicit_type=True):
         require(
             not source or len(source) == len(target),
             "shape.broadcast#E2",
-            f"cannot broadcast, rank mismatch: {self.x.type} to {target}",
+            lambda: f"cannot broadcast, rank mismatch: {self.x.type} to {target}",
         )
         require(
             all(s in (1, t) for s, t in zip(source, target, strict=False)),
             "shape.broadcast#E3",
-            f"cannot broadcast {source} to {target}: only extents of 1 grow",
+            lambda: f"cannot broadcast {source} to {target}: only extents of 1 grow",
         )
 
 
@@ -64,7 +64,7 @@ class Reshape(Op, name="reshape", explicit_type=True):
     def verify(self, require) -> None:
         source, target = self.x.type, self.result.type
         fits = isinstance(source, BlockType) and isinstance(target, BlockType) and source.numel == target.numel
-        require(fits, "shape.reshape#E1", f"reshape cannot change the number of elements: {source} to {target}")
+        require(fits, "shape.reshape#E1", lambda: f"reshape cannot change the number of elements: {source} to {target}")
         require(element_of(source) == element_of(target), "ir.type", "reshape keeps the element type")
 
 
@@ -84,6 +84,6 @@ class Trans(Op, name="trans"):
         require(
             sorted(self.order) == list(range(rank)),
             "shape.trans#E1",
-            f"the order must be a permutation of 0 to {rank - 1}, got {self.order}",
+            lambda: f"the order must be a permutation of 0 to {rank - 1}, got {self.order}",
             "order",
         )
