@@ -49,14 +49,14 @@ def bind(source: KernelSource, args: Sequence[Any], kwargs: dict[str, Any]) -> l
         if name in given:
             raise LaunchError("program.arguments#E1", f"kernel {source.name} got argument `{name}` twice")
         given[name] = value
+    if unknown := [name for name in given if name not in {p.name for p in parameters}]:
+        raise unexpected(source, unknown[0])  # before what is missing: a misspelt name is both
     values = []
     for p in parameters:
         value = given.pop(p.name, p.default)
         if value is EMPTY:
             raise LaunchError("program.arguments#E1", f"kernel {source.name} is missing argument `{p.name}`")
         values.append(value)
-    if given:
-        raise unexpected(source, next(iter(given)))
     return values
 
 
