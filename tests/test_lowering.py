@@ -76,7 +76,7 @@ def test_text_depends_on_nothing_but_the_kernel():
         ("read_after_write", 2),  # the second one: out may be x, and is written at other offsets than x is read
         ("rotate", 2),  # read before write, write before the next iteration's read
         ("scale", 0),  # each thread reads back what it wrote itself
-        ("swap", 1),  # the second half is loaded before the first half may be overwritten
+        ("swap", 0),  # what is stored at an offset was loaded there by the same thread
         ("scalars", 4),  # all threads load, one stores: around both, and for the back edge
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refcompiler.analysis.ranges import Interval, Ranges
-from refcompiler.ir.core import Func, Op, Value
+from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import PointerType, element_of
 
 _DERIVED = frozenset({"addptr", "splat", "bitcast", "select", "extract", "pack"})
@@ -71,6 +71,13 @@ class Pointers:
             pointer = owner.operands[0]
         return pointer, offsets
 
+    def equal(self, pointer: Value, other: Value) -> bool:
+        """True if two pointers have equal paths, from one root or from two parameters."""
+        (root, offsets), (root2, offsets2) = self.path(pointer), self.path(other)
+        if root is not root2 and not (root in self.func.params and root2 in self.func.params):
+            return False
+        return [(_key(v), picks) for v, picks in offsets] == [(_key(v), picks) for v, picks in offsets2]
+
     def displacement(self, pointer: Value, ranges: Ranges) -> Interval | None:
         """How many elements ``pointer`` is away from the parameter it points into; None where that is not known."""
         root, offsets = self.path(pointer)
@@ -78,3 +85,8 @@ class Pointers:
         if root not in self.func.params:
             return None
         return sum(i[0] for i in intervals), sum(i[1] for i in intervals)
+
+
+def _key(value: Value) -> object:
+    """Constants are equal by value, everything else by identity."""
+    return value.key() if isinstance(value, Constant) else value

@@ -116,9 +116,7 @@ class _Barriers:
         """True if the accesses are to the same elements, and each element belongs to one thread."""
         if a.stale or a.op.replicated or b.op.replicated or a.op.width != b.op.width:
             return False
-        (root, offsets), (other, others) = (self.pointers.path(o.op.pointer) for o in (a, b))
-        params = self.func.params
-        return (root is other or (root in params and other in params)) and offsets == others
+        return self.pointers.equal(a.op.pointer, b.op.pointer)
 
     # --- rewriting
     def insert(self, block: Block) -> None:

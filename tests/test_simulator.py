@@ -1,0 +1,132 @@
+"""The SIMT simulator: it agrees with the tile interpreter, and sees races, bad addresses and disagreement."""
+
+import numpy as np
+import pytest
+import simt_kernels as k
+from compiled import compile_kernel, differences
+from test_lowering import KERNELS, compiled
+
+from refcompiler import interpreter, simulator
+from refcompiler.errors import RunError
+from refcompiler.ir.parser import parse_func
+from refcompiler.ir.types import PointerType
+
+RNG = np.random.default_rng(3)
+ARGUMENTS = {
+    "add": [RNG.standard_normal(1008).astype("f4") for _ in range(3)] + [1008],
+    "add_unaligned": [RNG.standard_normal(1003).astype("f2") for _ in range(3)] + [1003],
+    "add_rows": [RNG.standard_normal((16, 50)).astype("f4"), np.zeros((16, 50), "f4"), 16, 50, 50, 50],
+    "transpose": [RNG.standard_normal((31, 30)).astype("f4"), np.zeros((30, 31), "f4"), 31, 30],
+    "softmax": [RNG.standard_normal((15, 50)).astype("f4"), np.zeros((15, 50), "f4"), 15, 50],
+    "row_softmax": [RNG.standard_normal(1500).astype("f4"), np.zeros(1500, "f4"), 1500],
+    "matmul": [RNG.integers(-4, 5, s).astype("f4") for s in ((15, 24), (24, 14), (15, 14))] + [15, 14, 24],
+    "argmax": [RNG.integers(-9, 9, (32, 32)).astype("f4"), np.zeros(32, "f4"), np.zeros(32, "i4")],
+    "total": [RNG.integers(-9, 9, 4096).astype("f4"), np.zeros(1, "f4")],
+    "reverse": [RNG.standard_normal(256).astype("f4")],
+    "read_after_write": [np.zeros(256, "i4"), np.zeros(256, "i4")],
+    "rotate": [np.arange(256, dtype="i4"), 4],
+    "scale": [RNG.standard_normal(256).astype("f4"), 3],
+    "scalars": [RNG.integers(-9, 9, 8).astype("f4"), np.zeros(9, "f4"), 8],
+    "swap": [RNG.integers(-9, 9, 512).astype("f4"), np.zeros(512, "f4"), 4],
+}
+
+
+def given(func, arguments) -> dict:
+    pairs = zip(func.params, arguments, strict=True)
+    return {p.name: a.copy() if isinstance(p.type, PointerType) else a for p, a in pairs}
+
+
+@pytest.mark.parametrize("num_warps", [1, 4])
+@pytest.mark.parametrize("name", KERNELS)
+def test_simulation_agrees_with_the_interpreter(name, num_warps):
+    stages = compiled(name, num_warps=num_warps)
+    wanted, got = given(stages.tile, ARGUMENTS[name]), given(stages.simt, ARGUMENTS[name])
+    interpreter.run(stages.tile, (1,), wanted)
+    simulator.run(stages.simt, (1,), got)
+    for key, value in wanted.items():
+        if isinstance(value, np.ndarray):
+            tolerance = 1e-6 if "softmax" in name else 0.0  # sums in another order
+            assert not differences(value, got[key], tolerance).any(), key
+
+
+@pytest.mark.parametrize("name", ["total", "transpose", "reverse", "read_after_write", "rotate", "matmul"])
+def test_every_barrier_is_needed(name):
+    """Without any one of its barriers each kernel has a race, for these arguments or where parameters are one array."""
+    stages = compiled(name)
+    count = sum(op.name == "barrier" for op in stages.simt.walk())
+    for left_out in range(count):
+        func = stages.simt.clone()
+        _drop_barrier(func.body, [left_out])
+        with pytest.raises(RunError, match="without a barrier between"):
+            for aliased in (False, True):
+                arguments = given(func, ARGUMENTS[name])
+                arrays = [key for key, value in arguments.items() if isinstance(value, np.ndarray)]
+                if aliased:
+                    largest = max((arguments[key] for key in arrays), key=lambda a: a.nbytes)
+                    arguments.update({key: largest.reshape(-1) for key in arrays})
+                simulator.run(func, (1,), arguments)
+
+
+def _drop_barrier(block, left: list[int]) -> None:
+    for op in list(block.ops):
+        if op.name == "barrier":
+            if left[0] == 0:
+                block.ops.remove(op)
+            left[0] -= 1
+        elif op.body is not None:
+            _drop_barrier(op.body, left)
+
+
+def simulate(body: str, x: np.ndarray, attrs: str = "num_warps=1, threads=32, shared_bytes=128") -> None:
+    simulator.run(parse_func(f"simt func @k(x: ptr<f32>) {{{attrs}}} {{\n{body}}}\n", "k.simt"), (1,), {"x": x})
+
+
+@pytest.mark.parametrize(
+    ("body", "id"),
+    [
+        ("  %0 = thread_id : i32\n  %1 = addptr x, %0 : ptr<f32>\n  st_global %1, 1.0, none\n", "simt.bounds"),
+        ("  %1 = addptr x, -1 : ptr<f32>\n  %2 = ld_global %1, none, none : f32\n", "simt.bounds"),
+        ("  st_global x, 1.0, none\n", "simt.race"),
+        ("  %0 = addptr x, 1 : ptr<f32>\n  %1 = ld_global %0, none, none {width=2} : reg<2 x f32>\n", "simt.alignment"),
+        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  %1 = ld_shared %0, 3 : f32\n", "simt.uninitialized"),
+        (
+            "  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  %1 = thread_id : i32\n  st_shared %0, %1, 1.0, none\n"
+            "  %2 = xor %1, 1 : i32\n  %3 = ld_shared %0, %2 : f32\n",
+            "simt.race",
+        ),
+        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  st_shared %0, 32, 1.0, none\n", "simt.bounds"),
+        ("  %0 = thread_id : i32\n  for %1 in range(0, %0, 1) {\n    yield\n  }\n", "simt.divergence"),
+        ("  %0 = thread_id : i32\n  %1 = cmp_lt %0, 31 : bool\n  assert %1 {message='small'}\n", "simt.assert"),
+    ],
+)
+def test_what_threads_do_wrong_is_one_located_error(body, id):
+    with pytest.raises(RunError) as caught:
+        simulate(body, np.zeros(16, "f4"))
+    assert caught.value.id == id
+    assert str(caught.value).startswith("k.simt:")
+
+
+def test_shuffles_move_between_lanes_of_one_warp():
+    x = np.arange(64, dtype="f4")
+    body = (
+        "  %0 = thread_id : i32\n  %1 = addptr x, %0 : ptr<f32>\n  %2 = ld_global %1, none, none : f32\n"
+        "  %3 = shfl_xor %2 {mask=5} : f32\n  %4 = sub 40, %0 : i32\n  %5 = shfl_idx %3, %4 : f32\n"
+        "  st_global %1, %5, none\n"
+    )
+    simulate(body, x, "num_warps=2, threads=64")
+    thread = np.arange(64)
+    lane = (40 - thread) & 31
+    assert (x == (thread & ~31 | lane) ^ 5).all()
+
+
+def test_transactions_are_counted():
+    stages = compile_kernel(k.add_vectors, "x:*f32:16,y:*f32:16,out:*f32:16,n:i32:16", BLOCK=1024)
+    x = np.zeros(1024 + 16, "f4")
+    start = -(x.ctypes.data // 4) % 16  # sectors begin at multiples of 32 bytes
+    arrays = [np.zeros(1040, "f4")[start : start + 1024] for _ in range(3)]
+    counts = simulator.run(stages.simt, (1,), {"x": arrays[0], "y": arrays[1], "out": arrays[2], "n": 1024})
+    assert counts.least_global_sectors == 3 * 1024 * 4 // 32
+    assert counts.global_sectors <= counts.least_global_sectors + 3 * 32  # an array need not begin at a sector
+    stages = compiled("transpose")
+    counts = simulator.run(stages.simt, (1,), given(stages.simt, ARGUMENTS["transpose"]))
+    assert counts.shared_wavefronts == counts.least_shared_wavefronts == 64
