@@ -46,6 +46,8 @@ class BoundCall:
     options: Mapping[str, Any]
     grid: tuple[int, ...]
     params: Mapping[str, Any]
+    launch_grid: Any = None
+    """The grid in the form the launch passes it: the tuple, a list, an int, or a function of the arguments."""
 
     def request(self, emit: Sequence[str] = (), arch: str = "") -> CompileRequest:
         """What an adapter is asked to compile."""
@@ -95,8 +97,28 @@ def bind(program: model.Program, params: Mapping[str, Any], *, shapes: bool = Tr
     for name, value in program.constexprs.items():
         constexprs[name] = evaluate(value, {**dtype_words, **env}) if isinstance(value, str) else value
     options = {k: evaluate(v, env) if isinstance(v, str) else v for k, v in program.options.items()}
-    grid = tuple(int(evaluate(g, {**env, **constexprs})) for g in program.grid) if shapes else ()
-    return BoundCall(source, program.entry, arguments, constexprs, options, grid, dict(params))
+    grid = _extents(program.grid, {**env, **constexprs}) if shapes else ()
+    launch_grid = _formed(program, grid) if shapes else ()
+    return BoundCall(source, program.entry, arguments, constexprs, options, grid, dict(params), launch_grid)
+
+
+def _extents(texts: Sequence[str], env: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The extents of a grid; what is no integer stays as it is, for an implementation to refuse."""
+    values = (evaluate(text, env) for text in texts)
+    return tuple(v if isinstance(v, bool | float) else int(v) for v in values)
+
+
+def _formed(program: model.Program, grid: tuple[Any, ...]) -> Any:
+    """The grid as `grid_form` says; a function evaluates the expressions on the arguments that it is called with."""
+    match program.grid_form:
+        case "list":
+            return list(grid)
+        case "int":
+            (extent,) = grid
+            return extent
+        case "function":
+            return lambda meta: _extents(program.grid, meta)
+    return grid
 
 
 def _argument(
@@ -175,7 +197,13 @@ def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgum
         case "noncontiguous":
             return CallArgument(argument.name, np.repeat(array, 2, axis=-1)[..., ::2])
         case "dtype":
-            return CallArgument(argument.name, array.astype(DTYPES[inside].numpy))
+            return CallArgument(argument.name, array.astype(DTYPES[inside].numpy if inside in DTYPES else inside))
         case "value":
             return CallArgument(argument.name, evaluate(inside, call.names()))
+        case "positional":
+            argument.positional = True
+            return argument
+        case "named":
+            argument.name = inside
+            return argument
     raise ValueError(f"unknown argument modifier {modifier!r}")

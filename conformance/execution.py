@@ -62,7 +62,7 @@ def run_once(session: Session, instance: Instance, params: Mapping[str, Any], se
     names = call.names()
     refs = tolerance.references(case.oracle, case.numerics, outputs, initial, names)
     started = time.perf_counter()
-    ran = session.adapter.run(compiled, call.grid, call_arguments(call, arrays, case.arguments))
+    ran = session.adapter.run(compiled, call.launch_grid, call_arguments(call, arrays, case.arguments))
     fields["ms"]["run"] = (time.perf_counter() - started) * 1e3
     if isinstance(ran, (Rejected, Unsupported)):
         return _refused(session, ran, fields)
@@ -129,7 +129,7 @@ def _stale(array: GuardedArray, refs: Mapping[str, Any], output: str) -> str | N
 def _repeat(session: Session, case: model.Case, call, compiled, instance, seed, first) -> tuple[str, str]:
     """A second run on the same inputs must give the same bits."""
     again = make_arrays(call, instance.inputs, seed)
-    answer = session.adapter.run(compiled, call.grid, call_arguments(call, again, case.arguments))
+    answer = session.adapter.run(compiled, call.launch_grid, call_arguments(call, again, case.arguments))
     if isinstance(answer, (Rejected, Unsupported)):
         return "fail", f"the second run was refused: {answer.message}"
     for name, array in first.items():
@@ -169,7 +169,7 @@ def run_unpredictable(session: Session, instance: Instance) -> Outcome:
     if not session.info.runs:
         return "pass", f"compiled only: {session.info.why_not}", {"kind": "compile"}
     arrays = make_arrays(call, instance.inputs, instance.id)
-    answer = session.adapter.run(compiled, call.grid, call_arguments(call, arrays, case.arguments))
+    answer = session.adapter.run(compiled, call.launch_grid, call_arguments(call, arrays, case.arguments))
     if isinstance(answer, Unsupported):
         return _refused(session, answer, {})
     if isinstance(answer, Rejected) and answer.phase != "run":
@@ -190,7 +190,7 @@ def run_negative(session: Session, instance: Instance) -> Outcome:
     if not isinstance(answer, Valid) or case.expect.phase not in ("launch", "run"):
         return judge_rejection(answer, expect, call.source)
     arrays = make_arrays(call, instance.inputs, instance.id)
-    ran = session.adapter.run(answer, call.grid, call_arguments(call, arrays, case.arguments))
+    ran = session.adapter.run(answer, call.launch_grid, call_arguments(call, arrays, case.arguments))
     outcome = judge_rejection(ran, expect, call.source)
     if outcome[0] == "pass":
         complaint = next((c for a in arrays.values() if (c := a.complaint())), None)

@@ -12,7 +12,7 @@ Scalar = str | int | float | bool
 
 TIERS = ("smoke", "pr", "gpu", "nightly")
 # How `arguments:` of a case may bend one argument of the call.
-MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value")
+MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value", "positional", "named")
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ class Program:
     source: str
     arguments: tuple[Argument, ...]
     grid: tuple[str, ...]
+    grid_form: str = "tuple"
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     oracle: Oracle | None = None

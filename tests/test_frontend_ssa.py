@@ -199,8 +199,8 @@ CASES = {
     ),
     "assertions": (
         "assert b, f'C is {C}'\ntl.device_assert(n > 0, 'positive', mask=b)",
-        "assert b {message='C is 8'}\n%0 = cmp_gt n, 0 : bool\n%1 = not b : bool\n%2 = or %0, %1 : bool\n"
-        "assert %2 {message='positive'}",
+        "assert b {message='C is 8'}\n%0 = cmp_gt n, 0 : bool\n%1 = select b, %0, True : bool\n"
+        "assert %1 {message='positive'}",
     ),
     "a loop carries what it assigns": (
         "a = 0\nc = 0.0\nfor i in range(n):\n    c += 1.0\n    a += i\ntl.store(X, c)",

@@ -104,7 +104,8 @@ class Transformed:
 class CallArgument:
     """One argument of a launch. Arrays come with the guarded bytes they lie in, so that a device can hold the same.
 
-    `bent` marks a call of which a case changed an argument in order to be refused.
+    `bent` marks a call of which a case changed an argument: the kernel is then launched the way a user does it, with
+    all its checks. `positional` asks to pass it by position.
     """
 
     name: str
@@ -112,6 +113,7 @@ class CallArgument:
     storage: np.ndarray | None = None
     offset: int = 0
     bent: bool = False
+    positional: bool = False
 
 
 class Adapter(Protocol):
@@ -121,9 +123,7 @@ class Adapter(Protocol):
 
     def compile(self, request: CompileRequest) -> Valid | Rejected | Unsupported: ...
 
-    def run(
-        self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
-    ) -> Ran | Rejected | Unsupported: ...
+    def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported: ...
 
     def transform(self, text: str, passes: Sequence[str]) -> Transformed | Rejected | Unsupported: ...
 

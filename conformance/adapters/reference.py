@@ -92,14 +92,17 @@ class _Reference:
     def _finish(self, compiled: Any) -> None:
         """Make the stages without which a kernel has not compiled for this target."""
 
-    def _launch(self, compiled: Valid, grid: tuple[int, ...], values: dict[str, Any], bent: bool) -> Rejected | None:
+    def _launch(
+        self, compiled: Valid, grid: Any, values: dict[str, Any], arguments: Sequence[CallArgument]
+    ) -> Rejected | None:
         """Launch the compiled kernel; with a bent argument the way a user would, so that all checks are asked."""
         from refcompiler.errors import InternalError, TileSpecError
 
         kernel, specialised, request = compiled.handle
         try:
-            if bent:
-                kernel[grid](**values, **_constexprs(request), **dict(request.options))
+            if any(a.bent for a in arguments):
+                first = [values.pop(a.name) for a in arguments if a.positional]
+                kernel[grid](*first, **values, **_constexprs(request), **dict(request.options))
             else:
                 specialised[grid](**values)
         except InternalError:
@@ -155,11 +158,9 @@ class Interpreter(_Reference):
     def _finish(self, compiled: Any) -> None:
         compiled.asm["tile_opt"]
 
-    def run(
-        self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
-    ) -> Ran | Rejected | Unsupported:
+    def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported:
         values = {a.name: a.value for a in arguments}
-        return self._launch(compiled, grid, values, any(a.bent for a in arguments)) or Ran()
+        return self._launch(compiled, grid, values, arguments) or Ran()
 
 
 class Cuda(_Reference):
@@ -216,9 +217,7 @@ class Cuda(_Reference):
     def _finish(self, compiled: Any) -> None:
         compiled.asm["cubin"]
 
-    def run(
-        self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
-    ) -> Ran | Rejected | Unsupported:
+    def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported:
         """Copy guarded storage to the device, launch, copy everything back: guards are judged as they were there."""
         values: dict[str, Any] = {}
         copies: list[tuple[np.ndarray, Any]] = []
@@ -229,7 +228,7 @@ class Cuda(_Reference):
             device = self.cupy.asarray(a.storage)
             copies.append((a.storage, device))
             values[a.name] = DeviceArray(device, a)
-        refused = self._launch(compiled, grid, values, any(a.bent for a in arguments))
+        refused = self._launch(compiled, grid, values, arguments)
         self.cupy.cuda.runtime.deviceSynchronize()
         for storage, device in copies:
             np.copyto(storage, device.get())

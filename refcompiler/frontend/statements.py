@@ -178,7 +178,7 @@ class Statements(Expressions):
             raise self.error("control.assert#E1", f"the message of assert must be a string, found {found}", node.msg)
         if isinstance(condition, Value):
             c = self.at(node, cond=node.test)
-            c.op("assert", as_condition(c, condition, "cond"), message=message)
+            c.op("assert", as_condition(c, condition, "cond"), message=message, at={"condition": "cond"})
         elif not condition:
             shown = f": {message}" if message else ""
             raise self.error("control.assert#E2", f"assertion failed at compile time{shown}", node.test)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from refcompiler.frontend import semantics
 from refcompiler.frontend.builtin import builtin
 from refcompiler.frontend.context import Context, describe, here, is_runtime
 from refcompiler.frontend.language.arguments import static, static_text
@@ -80,9 +79,10 @@ def device_assert(cond, msg="", mask=None):
     c = here()
     condition = as_condition(c, cond, "cond")
     if mask is not None:
-        unmasked = c.emit("not", as_condition(c, mask, "mask"))
-        condition = semantics.bitwise(c, "or", condition, unmasked)
-    c.op("assert", condition, message=static_text(c, msg, "msg", "control.assert#E1"))
+        # Not `condition or not mask`: that would take poison from elements that the mask leaves out.
+        condition = c.emit("select", as_condition(c, mask, "mask"), condition, Constant(True, BOOL))
+    message = static_text(c, msg, "msg", "control.assert#E1")
+    c.op("assert", condition, message=message, at={"condition": "cond"})
 
 
 def as_condition(c: Context, value: Any, at: str | None = None) -> Value:

@@ -121,5 +121,5 @@ def empty(shape, dtype):
     extents = static_shape(c, shape, "shape")
     target = element_type(c, dtype, "dtype", "creation.full#E4")
     if not extents:
-        raise c.error("creation.full#E1", "empty gives a block; its shape has at least one extent", "shape")
+        raise c.error("creation.empty#E2", "empty gives a block; its shape has at least one extent", "shape")
     return c.emit("empty", types=[block_or_scalar(target, extents)])
