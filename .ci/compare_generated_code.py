@@ -1,6 +1,6 @@
 """Shows what a change does to generated code: compiles every case of the spec in two checkouts and compares.
 
-    python .ci/compare_generated_code.py BASE HEAD --out DIR [--summary FILE]
+    python .ci/compare_generated_code.py compare BASE HEAD --out DIR [--summary FILE]
 
 Each case is compiled by the command line of its own checkout, so that the comparison needs nothing but the
 stable command `tilespec compile`. A case that must be rejected is compared by its error message.
@@ -8,11 +8,12 @@ stable command `tilespec compile`. A case that must be rejected is compared by i
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import io
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,22 +49,35 @@ def case_ids(tree: Path) -> list[str]:
     return found
 
 
-def compile_case(tree: Path, case: str, out: Path) -> None:
-    """Write one file per stage into `out`, or error.txt with the message where the compiler rejects the case."""
-    out.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "conformance", "compile", case]
-    command += ["--emit", STAGES, "--out", str(out.resolve())]
-    environment = os.environ | {"PYTHONPATH": str(tree.resolve())}  # noqa: TID251  the child's, not ours
-    run = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
-    if run.returncode:
-        message = run.stderr.replace(str(tree.resolve()), "")
-        (out / "error.txt").write_text(message, encoding="utf-8")
-
-
 def emit(tree: Path, out: Path) -> None:
-    """Compile every case of the checkout `tree` into `out`/area.name/case/."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda case: compile_case(tree, case, out / case), case_ids(tree)))
+    """Compile every case of the checkout `tree` into `out`/area.name/case/, with one process for each core."""
+    workers = os.cpu_count() or 1
+    cases = case_ids(tree)
+    environment = os.environ | {"PYTHONPATH": str(tree.resolve())}
+    command = [sys.executable, str(Path(__file__).resolve()), "compile", str(out.resolve())]
+    running = [
+        subprocess.Popen([*command, *cases[first::workers]], cwd=tree, env=environment)
+        for first in range(min(workers, len(cases)))
+    ]
+    failed = [process.wait() for process in running]
+    if any(failed):
+        raise click.ClickException(f"the cases of {tree} could not be compiled")
+
+
+def compile_case(case: str, out: Path) -> None:
+    """Write one file per stage into `out`, or error.txt with the message where the compiler rejects the case."""
+    from conformance.cli import main as tilespec  # that of the checkout on PYTHONPATH
+
+    out.mkdir(parents=True, exist_ok=True)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            tilespec(["compile", case, "--emit", STAGES, "--out", str(out)])
+        except SystemExit as end:
+            if end.code:
+                message = said.getvalue().replace(str(Path.cwd()), "")
+                _, internal, reason = message.rpartition("\nerror: internal")  # a traceback has lines that move
+                (out / "error.txt").write_text((internal + reason).lstrip() or message, encoding="utf-8")
 
 
 def lines(path: Path) -> list[str]:
@@ -97,12 +111,26 @@ def markdown(differences: list[Difference], limit: int = SUMMARY_BYTES) -> str:
     return text
 
 
-@click.command()
+@click.group()
+def main() -> None:
+    """Compare the code that two checkouts generate."""
+
+
+@main.command("compile")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("cases", nargs=-1)
+def compile_command(out: Path, cases: tuple[str, ...]) -> None:
+    """Compile CASES with the checkout of the current folder."""
+    for case in cases:
+        compile_case(case, out / case)
+
+
+@main.command("compare")
 @click.argument("base", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("head", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the texts and the diff.")
 @click.option("--summary", type=click.Path(path_type=Path), help="Markdown file to append the summary to.")
-def main(base: Path, head: Path, out: Path, summary: Path | None) -> None:
+def compare_command(base: Path, head: Path, out: Path, summary: Path | None) -> None:
     """Compile every case in the checkouts BASE and HEAD and compare the texts."""
     for tree, name in ((base, "base"), (head, "head")):
         emit(tree, out / name)
