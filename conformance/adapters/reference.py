@@ -93,18 +93,20 @@ class _Reference:
         """Make the stages without which a kernel has not compiled for this target."""
 
     def _launch(
-        self, compiled: Valid, grid: Any, values: dict[str, Any], arguments: Sequence[CallArgument]
+        self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument], values: Sequence[Any]
     ) -> Rejected | None:
         """Launch the compiled kernel; with a bent argument the way a user would, so that all checks are asked."""
         from refcompiler.errors import InternalError, TileSpecError
 
         kernel, specialised, request = compiled.handle
         try:
+            given = list(zip(arguments, values, strict=True))
+            named = {a.name: v for a, v in given if not a.positional}
             if any(a.bent for a in arguments):
-                first = [values.pop(a.name) for a in arguments if a.positional]
-                kernel[grid](*first, **values, **_constexprs(request), **dict(request.options))
+                first = [v for a, v in given if a.positional]
+                kernel[grid](*first, **named, **_constexprs(request), **dict(request.options))
             else:
-                specialised[grid](**values)
+                specialised[grid](**named)
         except InternalError:
             raise
         except TileSpecError as e:
@@ -159,8 +161,7 @@ class Interpreter(_Reference):
         compiled.asm["tile_opt"]
 
     def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported:
-        values = {a.name: a.value for a in arguments}
-        return self._launch(compiled, grid, values, arguments) or Ran()
+        return self._launch(compiled, grid, arguments, [a.value for a in arguments]) or Ran()
 
 
 class Cuda(_Reference):
@@ -219,16 +220,16 @@ class Cuda(_Reference):
 
     def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported:
         """Copy guarded storage to the device, launch, copy everything back: guards are judged as they were there."""
-        values: dict[str, Any] = {}
+        values: list[Any] = []
         copies: list[tuple[np.ndarray, Any]] = []
         for a in arguments:
             if a.storage is None:
-                values[a.name] = self.cupy.asarray(a.value) if isinstance(a.value, np.ndarray) else a.value
+                values.append(self.cupy.asarray(a.value) if isinstance(a.value, np.ndarray) else a.value)
                 continue
             device = self.cupy.asarray(a.storage)
             copies.append((a.storage, device))
-            values[a.name] = DeviceArray(device, a)
-        refused = self._launch(compiled, grid, values, arguments)
+            values.append(DeviceArray(device, a))
+        refused = self._launch(compiled, grid, arguments, values)
         self.cupy.cuda.runtime.deviceSynchronize()
         for storage, device in copies:
             np.copyto(storage, device.get())

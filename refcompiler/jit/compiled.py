@@ -12,7 +12,7 @@ import numpy as np
 from refcompiler.errors import LaunchError
 from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
-from refcompiler.ir.types import PointerType
+from refcompiler.ir.types import DType, PointerType
 from refcompiler.jit.build import Build, build, cache_key, stored
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.written import written_params
@@ -146,7 +146,7 @@ class CompiledKernel:
         """Run on arguments by name; ``infos`` describes those that are arrays."""
         from refcompiler import config
 
-        self._check_arrays(values, infos)
+        self._check_arguments(values, infos)
         backend = config.BACKEND()
         on_host = all(info.device is None for info in infos.values())
         if backend == "auto":
@@ -156,7 +156,7 @@ class CompiledKernel:
         else:
             self._launch_gpu(grid, values | infos, stream)
 
-    def _check_arrays(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
+    def _check_arguments(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
         where = {info.device is None for info in infos.values()}
         if len(where) > 1:
             host = [n for n, i in infos.items() if i.device is None]
@@ -176,6 +176,20 @@ class CompiledKernel:
                 )
             if info is not None and isinstance(param.type, PointerType):
                 self._check_array(name, param.type, info)
+            elif isinstance(param.type, DType) and not param.type.is_float:
+                self._check_integer(name, param.type, values[name])
+
+    def _check_integer(self, name: str, dtype: DType, value: Any) -> None:
+        """An integer or bool argument: no float, and within the range of its type."""
+        if not isinstance(value, int | np.integer | np.bool_):
+            found = type(value).__name__
+            raise LaunchError("program.arguments#E2", f"argument `{name}` of {self.name} is {dtype}, found {found}")
+        low, high = (0, 1) if dtype.is_bool else (dtype.min_int, dtype.max_int)
+        if not low <= value <= high:
+            raise LaunchError(
+                "program.arguments#E3",
+                f"argument `{name}` of {self.name} is {value}: {dtype} holds {low} to {high}",
+            )
 
     def _check_array(self, name: str, type_: PointerType, info: ArrayInfo) -> None:
         if info.dtype != type_.pointee.name:
