@@ -83,11 +83,11 @@ CACHE_MEGABYTES: Flag[int] = Flag(
 )  # fmt: skip
 DUMP: Flag[Path | None] = Flag(
     "TILESPEC_DUMP", "a folder", _path, None,
-    "folder to which every compilation writes the text of each stage and pass",
+    "folder that receives the text after every pass, in KERNEL/STAGE/NN-PASS.txt",
 )  # fmt: skip
 BACKEND: Flag[str] = Flag(
     "TILESPEC_BACKEND", "auto, interp, simt, cuda or mlir", _one_of("auto", "interp", "simt", "cuda", "mlir"), "auto",
-    "what kernel[grid](...) runs on; auto: the interpreter for NumPy arrays, the GPU for device arrays",
+    "what `kernel[grid](...)` runs on; auto: the interpreter for NumPy arrays, the GPU for device arrays",
 )  # fmt: skip
 REQUIRE_GPU: Flag[bool] = Flag(
     "TILESPEC_REQUIRE_GPU", "0 or 1", _switch, False,

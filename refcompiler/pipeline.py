@@ -78,17 +78,17 @@ MUST_PRECEDE = (
 
 def optimize(func: Func, context: Context | None = None, observer: Callable[[str, Func], None] | None = None) -> Func:
     """Tile IR, optimised; the function given stays as it is."""
-    return _run(TILE, func.clone(), context or Context(), observer)
+    return _run("tile_opt", TILE, func.clone(), context or Context(), observer)
 
 
 def lay_out(func: Func, context: Context, observer: Callable[[str, Func], None] | None = None) -> Func:
     """Optimised tile IR with a layout on every block; the function given stays as it is."""
-    return _run(LAID_OUT, func.clone(), context, observer)
+    return _run("laid_out", LAID_OUT, func.clone(), context, observer)
 
 
 def lower(func: Func, context: Context, observer: Callable[[str, Func], None] | None = None) -> Func:
     """SIMT IR of a laid-out function for ``context.target``; the function given stays as it is."""
-    return _run(SIMT, func.clone(), context, observer)
+    return _run("simt", SIMT, func.clone(), context, observer)
 
 
 def emit(func: Func, backend: str = "cuda") -> str:
@@ -99,9 +99,11 @@ def emit(func: Func, backend: str = "cuda") -> str:
 EMITTERS: dict[str, Callable[[Func], str]] = {"cuda": cuda.emit}
 
 
-def _run(passes: tuple[Pass, ...], func: Func, context: Context, observer) -> Func:
+def _run(stage: str, passes: tuple[Pass, ...], func: Func, context: Context, observer) -> Func:
+    """The function at ``stage``; TILESPEC_DUMP receives what each pass made of it."""
     dump = config.DUMP()
-    manager = PassManager(passes, context, observer, dump and dump / func.level, config.cache_dir() / "reproducers")
+    folder = dump and dump / func.name / stage
+    manager = PassManager(passes, context, observer, folder, config.cache_dir() / "reproducers")
     return manager.run(func)
 
 
