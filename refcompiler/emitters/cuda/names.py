@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from refcompiler.dialects.scalar import ROWS
 from refcompiler.emitters.cuda.prelude import PRELUDE
 from refcompiler.ir.core import Func
 
@@ -28,7 +29,15 @@ CUDA_NAMES = frozenset(
     ullmax umin ullmin warpSize y0 y1 yn j0 j1 jn wchar_t""".split()
 )
 
-RESERVED = CPP_KEYWORDS | CUDA_NAMES | frozenset(PRELUDE) | frozenset({"shared"})
+# What the spellings of scalar functions call.
+SPELLED = frozenset(
+    word
+    for row in ROWS
+    for spelling in ([row.cuda] if isinstance(row.cuda, str) else row.cuda.values())
+    for word in re.findall(r"[A-Za-z_]\w*", re.sub(r"\{\w\}", "", spelling))
+)
+
+RESERVED = CPP_KEYWORDS | CUDA_NAMES | SPELLED | frozenset(PRELUDE) | frozenset({"shared"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
