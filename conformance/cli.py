@@ -274,7 +274,9 @@ def new(feature: str, spec: Path | None) -> None:
 
 
 @main.command(
-    epilog=_example("tilespec explain memory.store#C2\ntilespec explain 'memory.store/tail:T=f32;N=300;n=0;BLOCK=64'")
+    epilog=_example(
+        "tilespec explain memory.store#C2\ntilespec explain 'memory.store/tail:T=f32;N=300;n=0;BLOCK=64;x=random'"
+    )
 )
 @click.argument("what", metavar="CLAUSE|INSTANCE")
 @click.option("--results", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A report JSON to quote.")

@@ -1,6 +1,7 @@
-"""Writes the generated parts of docs/: each stands between two marks in a page otherwise written by hand.
+"""Writes the generated parts of README.md and docs/: each stands between two marks in a page written by hand.
 
-`python docs/generate.py` rewrites them; with `--check` it changes nothing and fails if a page is out of date.
+`python docs/generate.py` rewrites them; with `--check` it changes nothing and fails if a page is out of date. A part
+that this machine cannot produce stays as it is, and a line says why.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import readme_parts  # beside this file
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -71,6 +73,7 @@ def environment() -> str:
 
 # page, name of the part, what writes it
 PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
+    *readme_parts.PARTS,
     ("docs/architecture.md", "module map", module_map),
     ("docs/reference.md", "ops", ops),
     ("docs/reference.md", "environment", environment),
@@ -90,13 +93,16 @@ def with_part(text: str, name: str, content: str) -> str:
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; fail if a page is out of date.")
 def main(check: bool) -> None:
-    """Rewrite the generated parts of docs/."""
+    """Rewrite the generated parts of README.md and docs/."""
     stale = False
     for page in sorted({page for page, _, _ in PARTS}):
         path = ROOT / page
         old = new = path.read_text(encoding="utf-8")
         for _, name, write in (part for part in PARTS if part[0] == page):
-            new = with_part(new, name, write())
+            try:
+                new = with_part(new, name, write())
+            except readme_parts.Unavailable as lack:
+                click.echo(f"{page}: part {name} is not checked: {lack}", err=True)
         if new == old:
             continue
         stale = True
@@ -104,7 +110,7 @@ def main(check: bool) -> None:
         if not check:
             path.write_text(new, encoding="utf-8")
     if check and stale:
-        click.echo("docs/ is out of date: run tox -e docs", err=True)
+        click.echo("generated parts are out of date: run tox -e docs", err=True)
         sys.exit(1)
 
 
