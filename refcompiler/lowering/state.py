@@ -153,12 +153,12 @@ class Lowering:
         """The registers ``indices`` of ``value``. Addresses and masks are computed for these registers only."""
         return self._pick(value, tuple(indices), {})
 
-    def _pick(self, value: Value, indices: tuple[int, ...], made: dict[Value, Value]) -> Value:
+    def _pick(self, value: Value, indices: tuple[int, ...], made: dict[tuple[Value, tuple[int, ...]], Value]) -> Value:
         count = count_of(value.type)
         if count == 1 or indices == tuple(range(count)):
             return value
-        if value in made:
-            return made[value]
+        if (value, indices) in made:  # halves of one vector are picked by different indices
+            return made[value, indices]
         owner = value.owner if isinstance(value.owner, Op) else None
         if owner is None:
             result = self.op("extract", value, indices=indices)
@@ -175,7 +175,7 @@ class Lowering:
             result.name = value.name
         else:
             result = self.op("extract", value, indices=indices)
-        made[value] = result
+        made[value, indices] = result
         return result
 
 
