@@ -28,6 +28,7 @@ KERNELS = {
     "matmul": (k.matmul, "a:*f32,b:*f32,c:*f32,M:i32,N:i32,K:i32", {"BM": 16, "BN": 16, "BK": 16}),
     "argmax": (k.argmax_rows, "x:*f32,out:*f32,index:*i32", {"M": 32, "N": 32}),
     "total": (k.total, "x:*f32,out:*f32", {"BLOCK": 4096}),
+    "total_integers": (k.total, "x:*i32,out:*i32", {"BLOCK": 4096}),
     "reverse": (k.reverse_in_place, "x:*f32", {"N": 256}),
     "read_after_write": (k.read_after_write, "x:*i32,out:*i32", {"N": 256}),
     "rotate": (k.rotate_in_loop, "x:*i32,n:i32", {"N": 256}),

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "matmul": [RNG.integers(-4, 5, s).astype("f4") for s in ((15, 24), (24, 14), (15, 14))] + [15, 14, 24],
     "argmax": [RNG.integers(-9, 9, (32, 32)).astype("f4"), np.zeros(32, "f4"), np.zeros(32, "i4")],
     "total": [RNG.integers(-9, 9, 4096).astype("f4"), np.zeros(1, "f4")],
+    "total_integers": [RNG.integers(-9, 9, 4096).astype("i4"), np.zeros(1, "i4")],
     "reverse": [RNG.standard_normal(256).astype("f4")],
     "read_after_write": [np.zeros(256, "i4"), np.zeros(256, "i4")],
     "rotate": [np.arange(256, dtype="i4"), 4],
