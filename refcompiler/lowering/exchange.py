@@ -82,20 +82,29 @@ def swap(state: Lowering, value: Value, swaps: Sequence[Swap]) -> Value:
 
 def through_shared(state: Lowering, value: Value, plan: SharedExchange) -> Value:
     """Store, let the barrier pass do its work, load."""
-    element = element_of(value.type)
-    buffer = state.op("shared_alloc", types=[SharedType(element, plan.layout.size("offset"))])
-    store, load = plan.store, plan.load
+    return from_shared(state, to_shared(state, value, plan), plan)
+
+
+def to_shared(state: Lowering, value: Value, plan: SharedExchange) -> Value:
+    """The buffer that every thread stores its registers to. Several exchanges share a barrier if all store first."""
+    buffer = state.op("shared_alloc", types=[SharedType(element_of(value.type), plan.layout.size("offset"))])
+    store = plan.store
     index = state.index(store.pieces, [constant for constant, _ in store.vectors], store.additive)
     order = [register for _, vector in store.vectors for register in vector]
-    accesses = len(store.vectors)
     state.builder.op(
         "st_shared",
         buffer,
-        state.splat(index, accesses),
+        state.splat(index, len(store.vectors)),
         state.pick(value, order),
         owned(state, None, store.idle_threads),
         width=store.vector,
     )
+    return buffer
+
+
+def from_shared(state: Lowering, buffer: Value, plan: SharedExchange) -> Value:
+    """The registers that every thread loads from the buffer."""
+    load = plan.load
     index = state.index(load.pieces, [constant for constant, _ in load.vectors], load.additive)
     order = [register for _, vector in load.vectors for register in vector]
     loaded = state.op("ld_shared", buffer, state.splat(index, len(load.vectors)), width=load.vector)

@@ -8,7 +8,7 @@ from refcompiler.dialects.simt.registers import count_of
 from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.layouts import reduction
-from refcompiler.lowering.exchange import element_bytes, through_shared
+from refcompiler.lowering.exchange import element_bytes, from_shared, to_shared
 from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 
@@ -23,10 +23,10 @@ def lower_reduce(state: Lowering, op: Op) -> None:
         others = [state.op("shfl_xor", p, mask=mask) for p in partial]
         partial = _combine(state, op, partial, others)
     if plan.crosses_warps:
-        gathered = []
-        for block, value in zip(op.blocks, partial, strict=True):
-            exchanged = through_shared(state, value, plan.exchange(element_bytes(block)))
-            gathered.append(_by_element(state, exchanged, plan.warp_groups))
+        exchanges = [plan.exchange(element_bytes(block)) for block in op.blocks]
+        buffers = [to_shared(state, value, each) for value, each in zip(partial, exchanges, strict=True)]
+        exchanged = [from_shared(state, buffer, each) for buffer, each in zip(buffers, exchanges, strict=True)]
+        gathered = [_by_element(state, value, plan.warp_groups) for value in exchanged]
         partial = _combine_registers(state, op, gathered, results)
     for old, new in zip(op.results, partial, strict=True):
         state.set(old, new)

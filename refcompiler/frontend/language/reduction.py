@@ -116,17 +116,23 @@ def sum(input, axis=None, keep_dims=False, dtype=None):
 @builtin(member=True)
 def xor_sum(input, axis=None, keep_dims=False):
     """The exclusive or along `axis` of integers or bool. Spec: reduce.xor_sum"""
-    c = here()
-    ((value,), _) = _blocks(c, (input,))
-    return _named(c, "xor", value, axis, keep_dims)
+    return _bits("xor_sum", "xor", input, axis, keep_dims)
 
 
 @builtin(member=True)
 def reduce_or(input, axis, keep_dims=False):
     """The bitwise or along `axis` of integers or bool. Spec: reduce.reduce_or"""
+    return _bits("reduce_or", "or", input, axis, keep_dims)
+
+
+def _bits(function: str, name: str, input: Any, axis: Any, keep_dims: Any) -> Value:
     c = here()
     ((value,), _) = _blocks(c, (input,))
-    return _named(c, "or", value, axis, keep_dims)
+    if semantics.dtype_is_float(value):
+        raise c.error(
+            f"reduce.{function}#E1", f"{function} takes integers or bool, found {element_of(value.type)}", "input"
+        )
+    return _named(c, name, value, axis, keep_dims)
 
 
 def _extremum(name: str, input: Any, axis: Any, keep_dims: Any) -> Value:
