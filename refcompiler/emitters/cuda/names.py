@@ -20,13 +20,13 @@ CPP_KEYWORDS = frozenset(
 
 # What CUDA C++ has in every translation unit and a local name would hide, or a kernel's name would collide with.
 CUDA_NAMES = frozenset(
-    """abs acos acosh asin asinh assert atan atan2 atanh atomicAdd blockDim blockIdx calloc cbrt ceil ceilf clock
+    """NULL abs acos acosh asin asinh assert atan atan2 atanh atomicAdd blockDim blockIdx calloc cbrt ceil ceilf clock
     clock64 cos cosf cosh dim3 erf erff erfc exp exp10 exp2 exp2f expf expm1 fabs fabsf fdim floor floorf fma fmaf fmax
     fmaxf fmin fminf fmod fmodf free frexp gridDim hypot ilogb int2 int4 float2 float4 double2 isfinite isinf isnan
     ldexp lgamma llabs llmax llmin llrint llround log log10 log1p log2 log2f logb logf lrint lround main malloc max
     memcpy memset min modf nan nearbyint nextafter norm pow powf printf ptrdiff_t rcbrt remainder remquo rint round
     rsqrt rsqrtf scalbn signbit sin sincos sinf sinh size_t sqrt sqrtf std tan tanf tanh tgamma threadIdx trunc umax
-    ullmax umin ullmin warpSize y0 y1 yn j0 j1 jn wchar_t""".split()
+    ullmax umin ullmin va_arg va_copy va_end va_start warpSize y0 y1 yn j0 j1 jn wchar_t""".split()
 )
 
 # What the spellings of scalar functions call.
@@ -38,16 +38,18 @@ SPELLED = frozenset(
 )
 
 RESERVED = CPP_KEYWORDS | CUDA_NAMES | SPELLED | frozenset(PRELUDE) | frozenset({"shared"})
+# Names that C++ reserves, macros of the CUDA headers that NVRTC includes, and `_`, which is no PTX symbol.
+_RESERVED_START = re.compile(r"__|_[A-Z]|_\Z|cuda[A-Z]|CUDA|CU_|NV_")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def escape(name: str) -> str:
-    """``name``, or a C++ identifier like it where it is reserved, begins with two underscores or is no identifier."""
+    """``name``, or a C++ identifier like it where it is reserved, begins as reserved names do or is no identifier."""
     text = name
     if not _IDENTIFIER.match(text):  # Python identifiers may hold any letter of Unicode
         text = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in text)
         text = text if _IDENTIFIER.match(text) else f"u{text}"
-    if re.match(r"__|_[A-Z]", text):
+    if _RESERVED_START.match(text):
         text = "u" + text
     return text + "_" if text in RESERVED else text
 
