@@ -15,7 +15,9 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
+from conformance.adapters import TARGETS
 from conformance.cli import main
 from conformance.instances import collect
 from conformance.loader import load_suite
@@ -203,6 +205,30 @@ def test_extras_exist():
     for page in PAGES:
         for group in re.findall(r'-e "\.\[([\w,]+)\]"', (ROOT / page).read_text()):
             assert set(group.split(",")) <= set(extras), page
+
+
+# --------------------------------------------------------------------------- what the README says is and is not here
+def test_the_readme_has_a_row_for_every_target():
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "README.md").read_text().split("## Start")[0], flags=re.M)
+    assert rows == list(TARGETS)
+
+
+ABSENT = {
+    "if": "if tl.program_id(0) < n:\n        tl.store(x, 1.0)",
+    "while": "i = 0\n    while i < n:\n        i += 1",
+    "dot": "tl.dot(tl.zeros((16, 16), tl.float32), tl.zeros((16, 16), tl.float32))",
+    "atomics": "tl.atomic_add(x, 1.0)",
+    "scans": "tl.cumsum(tl.arange(0, 8), 0)",
+}
+
+
+@pytest.mark.parametrize("what", ABSENT)
+def test_what_is_not_here_is_an_error_that_says_so(what, tmp_path):
+    source = f"import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef f(x, n):\n    {ABSENT[what]}\n"
+    (tmp_path / "kernel.py").write_text(source)
+    words = ["compile", f"{tmp_path / 'kernel.py'}::f", "--signature", "x:*f32,n:i32"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1 and "not in this edition" in done.output, done.output
 
 
 # --------------------------------------------------------------------------- links and paths
