@@ -78,16 +78,17 @@ static int __float_as_int(float x) { return same_bits<int>(x); }
 static unsigned __float_as_uint(float x) { return same_bits<unsigned>(x); }
 static double __longlong_as_double(long long x) { return same_bits<double>(x); }
 static long long __double_as_longlong(double x) { return same_bits<long long>(x); }
-template <typename T> static T saturate(double x, double low, double high) {  // low and high: the range, 2**n rounded
-    const T least = T(-1) < T(0) ? T(1ull << (8 * sizeof(T) - 1)) : T(0);
-    return x != x ? T(0) : x <= low ? least : x >= high ? T(~least) : T(x);
+// low and high: the range, 2**n rounded; NaN as PTX has it, 0 only where neither side has 64 bits
+template <typename T> static T saturate(double x, double low, double high, bool wide = sizeof(T) == 8) {
+    const T top = T(1ull << (8 * sizeof(T) - 1)), least = T(-1) < T(0) ? top : T(0);
+    return x != x ? (wide ? top : T(0)) : x <= low ? least : x >= high ? T(~least) : T(x);
 }
 static int __float2int_rz(float x) { return saturate<int>(x, -0x1p31, 0x1p31); }
 static unsigned __float2uint_rz(float x) { return saturate<unsigned>(x, 0, 0x1p32); }
 static long long __float2ll_rz(float x) { return saturate<long long>(x, -0x1p63, 0x1p63); }
 static unsigned long long __float2ull_rz(float x) { return saturate<unsigned long long>(x, 0, 0x1p64); }
-static int __double2int_rz(double x) { return saturate<int>(x, -0x1p31, 0x1p31); }
-static unsigned __double2uint_rz(double x) { return saturate<unsigned>(x, 0, 0x1p32); }
+static int __double2int_rz(double x) { return saturate<int>(x, -0x1p31, 0x1p31, true); }
+static unsigned __double2uint_rz(double x) { return saturate<unsigned>(x, 0, 0x1p32, true); }
 static long long __double2ll_rz(double x) { return saturate<long long>(x, -0x1p63, 0x1p63); }
 static unsigned long long __double2ull_rz(double x) { return saturate<unsigned long long>(x, 0, 0x1p64); }
 static float __double2float_rz(double x) {
