@@ -95,8 +95,8 @@ def agrees(shown: str, found: str) -> bool:
     return True
 
 
-def follow(tree: Path, fence: Fence) -> None:
-    """One step: write a file, insert lines, or run a command and compare what it prints."""
+def follow(tree: Path, fence: Fence) -> bool:
+    """One step: write a file, insert lines, or run a command and compare what it prints. False if left out."""
     step = fence.step or ""
     if step.startswith("write "):
         (tree / step.removeprefix("write ")).write_text(fence.text, encoding="utf-8")
@@ -107,21 +107,23 @@ def follow(tree: Path, fence: Fence) -> None:
         options = re.fullmatch(r"run(?P<toolchain> with the toolchain)?(?:, exit (?P<code>\d+))?", step)
         assert options, f"{fence.page}:{fence.line}: unknown step {step!r}"
         if options["toolchain"] and not TOOLCHAIN:
-            return
+            return False
         command, shown = fence.text.split("\n", 1)
         words = shlex.split(command.removeprefix("$ tilespec "))
         done = python("-m", "conformance", *words, cwd=tree, root=tree)
         found = (done.stdout + done.stderr).replace(f"{tree}/", "")
         assert done.returncode == int(options["code"] or 0), f"{command}\n{found}"
         assert agrees(shown, found), f"{fence.page}:{fence.line}: expected\n{shown}\nfound\n{found}"
+    return True
 
 
 def test_the_recipe_works_as_written(tree):
     steps = [fence for fence in fences("docs/adding-a-feature.md") if fence.step]
     kinds = [fence.step.split()[0] for fence in steps if fence.step]
     assert kinds.count("insert") == 2 and kinds.count("write") == 1, "one YAML, one row, one line of oracle"
-    for fence in steps:
-        follow(tree, fence)
+    followed = [follow(tree, fence) for fence in steps]
+    if not all(followed):
+        pytest.skip(f"{followed.count(False)} of {len(steps)} steps need the compiler wheels; the others work")
 
 
 @pytest.mark.parametrize(
