@@ -391,3 +391,29 @@ def test_threads_compile_the_same_kernel_once_and_others_rightly():
     assert not errors
     assert len({id(kernel) for _, kernel in results}) == 4
     assert all(f"BLOCK={block}" in kernel.asm["tile"] for block, kernel in results)
+
+
+def test_numpy_numbers_are_constexpr_arguments():
+    @triton.jit
+    def ramp(out, BLOCK: tl.constexpr, FLAG: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(out + i, i if FLAG else -i)
+
+    out = np.zeros(8, np.int32)
+    ramp[1](out, BLOCK=np.int64(8), FLAG=np.bool_(True))
+    assert out.tolist() == list(range(8))
+
+
+def test_integers_are_checked_on_every_path():
+    @triton.jit
+    def put(out, n):
+        tl.store(out, n)
+
+    out = np.zeros(1, np.int64)
+    compiled = put.compile(signature="out:*i64,n:i8")
+    for wrong, id in ((128, "program.arguments#E3"), (1.5, "program.arguments#E2")):
+        with pytest.raises(LaunchError) as caught:
+            compiled[1](out, wrong)
+        assert caught.value.id == id and out[0] == 0
+    compiled[1](out, -128)
+    assert out[0] == -128

@@ -224,7 +224,7 @@ class Cuda(_Reference):
         copies: list[tuple[np.ndarray, Any]] = []
         for a in arguments:
             if a.storage is None:
-                values.append(self.cupy.asarray(a.value) if isinstance(a.value, np.ndarray) else a.value)
+                values.append(self._on_device(a.value))
                 continue
             device = self.cupy.asarray(a.storage)
             copies.append((a.storage, device))
@@ -234,6 +234,15 @@ class Cuda(_Reference):
         for storage, device in copies:
             np.copyto(storage, device.get())
         return refused or Ran()
+
+    def _on_device(self, value: Any) -> Any:
+        """A bent argument on the device, gaps between elements kept; what CuPy has no dtype for stays on the host."""
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufc":
+            return value
+        if value.flags.c_contiguous or value.base is None:
+            return self.cupy.asarray(value)
+        memory = self.cupy.asarray(value.base)
+        return self.cupy.ndarray(value.shape, value.dtype, memory.data, value.strides)
 
 
 class DeviceArray:

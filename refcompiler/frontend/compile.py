@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import refcompiler.dialects  # noqa: F401  fills the registry of ops
 from refcompiler.errors import CompileError
 from refcompiler.frontend.calls import Calls
@@ -108,7 +110,8 @@ def _constexpr_values(source: KernelSource, types: Mapping[str, Any], constexprs
             kind = "a value" if p.constexpr else "a type in the signature"
             message = f"parameter `{p.name}` of {source.name} needs {kind}"
             raise CompileError("program.arguments#E1", message, source.span(p.node), phase="launch")
-        values[p.name] = value.value if isinstance(value, constexpr) else value
+        value = value.value if isinstance(value, constexpr) else value
+        values[p.name] = value.item() if isinstance(value, np.generic) else value
     return values
 
 

@@ -266,13 +266,16 @@ class Expressions:
         if len(node.generators) != 1:
             raise self.unsupported(node, "nested comprehensions are not supported")
         generator = node.generators[0]
-        hidden = dict(self.frame.names)
+        own = {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}
+        hidden = {n: v for n, v in self.frame.names.items() if n in own}
         out = []
         for item in self.sequence(generator.iter):
             self.bind_static(generator.target, item)
             if all(self.decide(test, "a filter") for test in generator.ifs):
                 out.append(self.expr(node.elt))
-        self.frame.names = hidden
+        for name in own:  # what `:=` binds inside stays, as in Python
+            self.frame.names.pop(name, None)
+        self.frame.names.update(hidden)
         return tuple(out)
 
     assign: Callable[[ast.expr, Any, ast.AST], None]

@@ -205,6 +205,12 @@ class Loops(Statements):
         if isinstance(scalars[2], Constant) and scalars[2].value == 0:
             raise self.error("control.for_range#E3", "the step of a loop cannot be 0", nodes["step"])
         dtype = promote(promote(scalars[0].type, scalars[1].type), scalars[2].type)
+        for name, scalar in zip(values, scalars, strict=True):
+            if dtype.kind == "uint" and isinstance(scalar, Constant) and scalar.value < 0:
+                message = (
+                    f"a loop over {dtype} cannot reach or step by {scalar.value}; cast the bounds to a signed type"
+                )
+                raise self.error("control.for_range#E9", message, nodes[name])
         return [semantics.cast(c, scalar, dtype) for scalar in scalars]
 
 
@@ -213,7 +219,12 @@ def assigned_names(body: list[ast.stmt]) -> list[str]:
     names: dict[str, None] = {}
 
     def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ListComp):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            return
+        if isinstance(node, ast.ListComp):  # has names of its own; only `:=` binds outside
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.NamedExpr):
+                    names.setdefault(inner.target.id)
             return
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
             visit(node.value)  # a walrus in the value binds first

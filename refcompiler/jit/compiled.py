@@ -127,8 +127,9 @@ class CompiledKernel:
     __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
-        def launch(*args: Any, stream: Any = None, **kwargs: Any) -> CompiledKernel:
+        def launch(*args: Any, **kwargs: Any) -> CompiledKernel:
             names = [str(p.name) for p in self.func.params]
+            stream = None if "stream" in names else kwargs.pop("stream", None)
             values = dict(zip(names, args, strict=False)) | kwargs
             if len(args) > len(names) or set(values) != set(names):
                 raise LaunchError(

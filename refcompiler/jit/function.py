@@ -16,6 +16,8 @@ from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize
 
 # Accepted for source compatibility; they change no value, and this compiler has no use for them yet.
 _IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
+# Keywords of a launch that are neither arguments of the kernel nor options of the compiler.
+_OF_THE_LAUNCH = ("stream", "warmup")
 _OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "debug")
 
 
@@ -59,10 +61,23 @@ class JitFunction:
     __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
-        return lambda *args, **kwargs: self.run(*args, grid=grid, **kwargs)
+        def launch(*args: Any, **kwargs: Any) -> CompiledKernel:
+            # A parameter of the kernel may have such a name: then the argument is the kernel's.
+            own = {n: kwargs.pop(n) for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
+            return self._launch(grid, args, kwargs, **own)
+
+        return launch
+
+    def _takes(self, name: str) -> bool:
+        return any(p.name == name for p in self.source.parameters)
 
     def run(self, *args: Any, grid: Grid, warmup: bool = False, stream: Any = None, **kwargs: Any) -> CompiledKernel:
         """Compile for the arguments where needed, then launch unless ``warmup``; gives the compiled kernel."""
+        return self._launch(grid, args, kwargs, warmup, stream)
+
+    def _launch(
+        self, grid: Grid, args: Sequence[Any], kwargs: dict[str, Any], warmup: bool = False, stream: Any = None
+    ) -> CompiledKernel:
         options, rest = self._split(kwargs)
         values = bind(self.source, args, rest)
         plain, unaligned = self._unspecialized()
@@ -85,7 +100,7 @@ class JitFunction:
 
     def warmup(self, *args: Any, grid: Grid = (1,), **kwargs: Any) -> CompiledKernel:
         """Compile for the arguments without launching."""
-        return self.run(*args, grid=grid, warmup=True, **kwargs)
+        return self._launch(grid, args, kwargs, warmup=True)
 
     def compile(
         self,
