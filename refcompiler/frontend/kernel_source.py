@@ -96,6 +96,12 @@ class KernelSource:
         first = module.body[0]
         body = first.body if indented and isinstance(first, ast.If) else module.body
         found = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == self.name]
+        for node in body if not found else ():
+            if isinstance(node, ast.AsyncFunctionDef) and node.name == self.name:
+                line = node.lineno + self.first_line - 1
+                end = len(source_line(self.file, line) or "") or node.col_offset + 1
+                span = Span(self.file, line, node.col_offset + self.first_column, line, end)
+                raise CompileError("language.syntax#E1", "`async` is not supported; write def", span, phase="parse")
         if not found:
             span = Span(self.file, self.first_line, 0, self.first_line, 1)
             raise CompileError("language.syntax#E1", f"no function {self.name} in this source", span, phase="parse")

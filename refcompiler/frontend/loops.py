@@ -143,7 +143,11 @@ class Loops(Statements):
         replaced: dict[Value, Value] = {}
         kept, inits, yields = [body.args[0]], [], []
         for name, inside in entry.items():
-            now, arguments, initial = frame.names[name], leaves(inside), leaves(before[name])
+            arguments, initial = leaves(inside), leaves(before[name])
+            if name not in frame.names:  # an inner loop counted in it
+                self.check_unused(name, arguments, body)
+                continue
+            now = frame.names[name]
             if now is inside:  # not assigned in what was compiled: no need to carry it
                 replaced.update(zip(arguments, initial, strict=True))
                 continue
@@ -176,6 +180,12 @@ class Loops(Statements):
             )
             raise self.error("control.for_range#E2", message, self.frame.bound_at.get(name))
 
+    def check_unused(self, name: str, arguments: list[Value], body: Block) -> None:
+        """A name that an inner loop takes as its index has no value for the next round."""
+        if any(operand in arguments for op in body.walk() for operand in op.operands):
+            message = f"`{name}` counts an inner loop and has no value for the next round; use another name there"
+            raise self.error("control.for_range#E6", message, self.frame.bound_at.get(name))
+
     def after_loop(self, target: str, before: dict[str, Any], carried: list[str], op: Op) -> None:
         frame = self.frame
         for name in [n for n in frame.names if n not in before]:
@@ -183,7 +193,10 @@ class Loops(Statements):
             frame.lost[name] = (
                 f"`{name}` is bound only inside the loop; give it a value before the loop to use it after"
             )
+        taken = [n for n in before if n not in frame.names]  # by inner loops, as their index
         frame.names.update(before)
+        for name in taken:
+            del frame.names[name]
         results = iter(op.results)
         for name in carried:
             frame.names[name] = rebuild(before[name], results)
