@@ -8,7 +8,7 @@ from compiled import compile_func, differences, run_both
 from refcompiler.dialects.scalar import ROWS
 from refcompiler.ir import verify
 from refcompiler.ir.parser import parse_func
-from refcompiler.ir.types import BOOL, DTYPES, DType
+from refcompiler.ir.types import BOOL, DTYPES, F32, DType
 
 pytestmark = pytest.mark.skipif(not cuda_emulator.available(), reason="g++ is not installed")
 
@@ -110,6 +110,17 @@ def test_scalar_functions(folder, dtype):
             arguments[1] == 0 if unpredictable else np.zeros(N, bool),
         )
     check(text, folder, [*arguments, *outputs], tolerances)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sine_and_cosine_of_every_magnitude(folder, seed):
+    """Within 2 ULP, also where x has to be reduced by many digits of pi."""
+    text, rng = Text({"x": F32}), np.random.default_rng(seed)
+    for name in ("sin", "cos"):
+        text.store(name, text.add(f"{name} {text.values[0]}", "f32"), F32)
+    x = (rng.choice([-1, 1], N) * 10.0 ** rng.uniform(-40, 38, N)).astype("f4")
+    tolerance = (2.0**-22, np.zeros(N, bool))
+    check(text, folder, [x, np.zeros(N, "f4"), np.zeros(N, "f4")], {"sin": tolerance, "cos": tolerance})
 
 
 @pytest.mark.parametrize("source", DTYPES.values(), ids=str)

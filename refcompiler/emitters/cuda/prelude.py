@@ -150,6 +150,63 @@ template <typename T>
     return x != x ? x : y != y ? y : fmin(x, y);
 }}
 """,
+    "two_over_pi": """// 2 / pi, after 32 zero bits
+static __device__ const unsigned two_over_pi[8] = {
+    0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu};
+""",
+    "quarter_turns": f"""// x in quarter turns: the nearest whole number, modulo 4 if large, and the angle that is left
+{_INLINE} int quarter_turns(float x, float& rest) {{
+    if (fabsf(x) < 100000.0f) {{  // the first difference is exact; pi / 2 to 72 bits
+        const float turns = rintf(x * 0.63661977f);
+        const float angle = fmaf(turns, 1.7151245e-15f, fmaf(turns, 4.371139e-8f, fmaf(turns, -1.5707964f, x)));
+        rest = turns == 0.0f ? x : angle;  // keeps the sign of zero
+        return (int)turns;
+    }}
+    const unsigned bits = __float_as_uint(x), exponent = bits >> 23 & 255;
+    if (exponent == 255) {{
+        rest = x - x;
+        return 0;
+    }}
+    // 24 bits of x times the 96 bits of 2 / pi from weight 2 on, modulo 4; upper bits give multiples of four turns
+    const unsigned start = exponent - 120, shift = start & 31;
+    const unsigned long long high = two_over_pi[start >> 5], second = two_over_pi[(start >> 5) + 1],
+                             third = two_over_pi[(start >> 5) + 2], low = two_over_pi[(start >> 5) + 3];
+    const unsigned mantissa = (bits & 0x7fffff) | 0x800000;
+    const unsigned long long product = (((high << 32 | second) << shift >> 32) * mantissa << 32) +
+                                       ((second << 32 | third) << shift >> 32) * mantissa +
+                                       (((third << 32 | low) << shift >> 32) * mantissa >> 32);
+    const int turns = (int)((product + (1ull << 61)) >> 62);
+    const long long fraction = (long long)(product - ((unsigned long long)turns << 62));
+    const float head = (float)fraction, tail = (float)(fraction - (long long)head);
+    const float angle = fmaf(head, 1.5707964f, fmaf(head, -4.371139e-8f, tail * 1.5707964f)) * 2.16840434e-19f;
+    rest = x < 0.0f ? -angle : angle;
+    return x < 0.0f ? -turns : turns;
+}}
+""",
+    "sin_of_turns": f"""// sine of turns * pi / 2 + rest; the polynomials are minimax on [-pi/4, pi/4]
+{_INLINE} float sin_of_turns(int turns, float rest) {{
+    const float s = rest * rest;
+    const float odd = fmaf(s, fmaf(s, -1.9515218e-4f, 8.33216e-3f), -0.16666655f);
+    const float even = fmaf(s, fmaf(s, 2.4433082e-5f, -1.3887315e-3f), 0.041666646f);
+    const float sine = copysignf(fmaf(rest * s, odd, rest), rest);
+    const float cosine = fmaf(s * s, even, fmaf(s, -0.5f, 1.0f));
+    const float y = turns & 1 ? cosine : sine;
+    return turns & 2 ? -y : y;
+}}
+""",
+    "sin_f32": f"""// within 2 ULP for every x; sinf would put an array into local memory
+{_INLINE} float sin_f32(float x) {{
+    float rest;
+    const int turns = quarter_turns(x, rest);
+    return sin_of_turns(turns, rest);
+}}
+""",
+    "cos_f32": f"""{_INLINE} float cos_f32(float x) {{
+    float rest;
+    const int turns = quarter_turns(x, rest);
+    return sin_of_turns(turns + 1, rest);
+}}
+""",
     "trip_count": f"""// how often a loop from start to stop runs; counting up or down, without overflow
 template <typename T, typename U>
 {_INLINE} U trip_count(T start, T stop, T step) {{
