@@ -97,12 +97,11 @@ def truediv(inputs: Inputs, params: Params) -> Refs:
 
 @oracle(operands="x y")
 def fdiv(inputs: Inputs, params: Params) -> Refs:
-    """tl.fdiv(x, y): the quotient in the promoted format of two floats (no widening of 16-bit formats)."""
+    """tl.fdiv(x, y): as x / y, of floats only."""
     x, y = operands(inputs, params)
-    fmt = promote(x, y)
     if not (format_of(x).is_float and format_of(y).is_float):
         raise OracleError(f"fdiv of {format_of(x).name} and {format_of(y).name}: both operands must be floats")
-    return rounded(convert(x, fmt).astype(np.float64) / convert(y, fmt).astype(np.float64), fmt)
+    return truediv(inputs, params)
 
 
 # ------------------------------------------------------------------------------------- sign

@@ -122,8 +122,9 @@ CASES = {
         "a = tl.exp(f)\nc = tl.math.sqrt_rn(f)\nd = tl.fma(f, 2, h)\ne = tl.umulhi(n, 3)\ng = tl.fdiv(h, h)\n"
         "k = tl.div_rn(f, 3)\nl = tl.abs(n)\nm = tl.abs(b)\np = tl.clamp(n, 0, 9)\nq = f.rsqrt()",
         "%0 = exp f : f32\n%1 = sqrt_rn f : f32\n%2 = cast h : f32\n%3 = fma f, 2.0, %2 : f32\n"
-        "%4 = umulhi n, 3 : i32\n%5 = div h, h : f16\n%6 = div_rn f, 3.0 : f32\n%7 = abs n : i32\n"
-        "%8 = maximum n, 0 : i32\n%9 = minimum %8, 9 : i32\n%10 = rsqrt f : f32",
+        "%4 = umulhi n, 3 : i32\n%5 = cast h : f32\n%6 = cast h : f32\n%7 = div %5, %6 : f32\n"
+        "%8 = div_rn f, 3.0 : f32\n%9 = abs n : i32\n%10 = maximum n, 0 : i32\n%11 = minimum %10, 9 : i32\n"
+        "%12 = rsqrt f : f32",
     ),
     "selection": (
         "a = tl.where(b, n, 0.5)\nc = tl.where(b, X, X)\nd = tl.maximum(f, 1, propagate_nan=tl.PropagateNan.ALL)\n"

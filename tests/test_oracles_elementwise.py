@@ -77,7 +77,7 @@ def test_narrow_arithmetic_rounds_the_exact_result_once(dtype):
     x, y = random_bits(dtype, 4000, 3), random_bits(dtype, 4000, 4)
     finite = np.isfinite(widen(x)) & np.isfinite(widen(y)) & (widen(y) != 0)
     x, y = x[finite], y[finite]
-    for name, function in (("add", Fraction.__add__), ("mul", Fraction.__mul__), ("fdiv", Fraction.__truediv__)):
+    for name, function in (("add", Fraction.__add__), ("mul", Fraction.__mul__)):
         refs = call(name, x=x, y=y)
         assert refs["out"].dtype == dtype
         out, gap = widen(refs["out"]), ulp(widen(refs["out"]), dtype)
@@ -97,7 +97,8 @@ def test_narrow_arithmetic_rounds_the_exact_result_once(dtype):
 
 def test_division_widens():
     half = np.array([1.0], np.float16)
-    assert call("truediv", x=half, y=np.array([3.0], np.float16))["out"].dtype == np.float32
+    for name in ("truediv", "fdiv"):
+        assert call(name, x=half, y=np.array([3.0], np.float16))["out"].dtype == np.float32
     assert call("truediv", x=np.array([1, 7], np.int64), y=np.array([3, 2], np.int64))["out"].tolist() == [
         float(np.float32(1) / np.float32(3)),
         3.5,

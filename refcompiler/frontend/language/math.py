@@ -12,7 +12,7 @@ from refcompiler.frontend.builtin import builtin
 from refcompiler.frontend.context import Context, describe, here
 from refcompiler.frontend.language.arguments import element_type, static, static_bool
 from refcompiler.ir import Value
-from refcompiler.ir.types import DType, PointerType, element_of, with_element
+from refcompiler.ir.types import F32, DType, PointerType, element_of, with_element
 
 
 class PropagateNan(enum.Enum):
@@ -111,35 +111,38 @@ def abs(x):
     return _unary("abs", value)
 
 
-def _floats(c: Context, name: str, *values: Any) -> None:
-    for value, at in zip(values, "xyz", strict=False):
-        if isinstance(value, float) or (isinstance(value, Value) and semantics.dtype_is_float(value)):
-            continue
-        raise c.error("arith.division#E1", f"{name} divides floats, found {describe(value)}", at)
-
-
-def _pair(c: Context, x: Any, y: Any, name: str) -> tuple[Value, Value]:
+def _pair(c: Context, x: Any, y: Any, name: str, division: bool = False) -> tuple[Value, Value]:
     if not isinstance(x, Value) and not isinstance(y, Value):
         x, y = semantics.to_value(c, x, "x"), semantics.to_value(c, y, "y")
-    return semantics.meet(c, x, y, what=name)
+    return semantics.meet(c, x, y, division, what=name)
+
+
+def _require_operands(c: Context, name: str, x: Any, y: Any) -> None:
+    """Each run-time operand has a dtype of ``name``'s itself, before they meet in one."""
+    for value, at in ((x, "x"), (y, "y")):
+        if isinstance(value, Value):
+            semantics.require_row(c, name, value, at)
 
 
 @builtin
 def fdiv(x, y, ieee_rounding=False):
-    """x / y of floats, in the type they meet in; `ieee_rounding` asks for rounding to nearest. Spec: arith.division"""
+    """x / y of floats, float32 at least; `ieee_rounding` asks for rounding to nearest. Spec: arith.division"""
     c = here()
-    _floats(c, "fdiv", x, y)
-    left, right = _pair(c, x, y, "fdiv")
-    if static_bool(c, ieee_rounding, "ieee_rounding"):
-        semantics.require_row(c, "div_rn", left, "x")
-        return c.emit("div_rn", left, right)
-    return c.emit("div", left, right)
+    literals = not (isinstance(x, Value) or isinstance(y, Value))
+    for value, at in ((x, "x"), (y, "y")):
+        is_float = semantics.dtype_is_float(value) if isinstance(value, Value) else isinstance(value, float)
+        if not is_float and (literals or isinstance(value, Value)):
+            raise c.error("arith.division#E1", f"fdiv divides floats, found {describe(value)}", at)
+    left, right = _pair(c, x, y, "fdiv", division=True)
+    nearest = static_bool(c, ieee_rounding, "ieee_rounding") and semantics.dtype_of(left) is F32
+    return c.emit("div_rn" if nearest else "div", left, right)  # the f64 quotient is always the nearest
 
 
 @builtin
 def div_rn(x, y):
     """x / y of float32, rounded to nearest. Spec: arith.division"""
     c = here()
+    _require_operands(c, "div_rn", x, y)
     left, right = _pair(c, x, y, "div_rn")
     semantics.require_row(c, "div_rn", left, "x")
     return c.emit("div_rn", left, right)
@@ -164,6 +167,7 @@ def _ternary(name: str, x: Any, y: Any, z: Any) -> Value:
 def umulhi(x, y):
     """The high half of the product of two 32- or 64-bit integers read as unsigned. Spec: arith.umulhi"""
     c = here()
+    _require_operands(c, "umulhi", x, y)
     left, right = _pair(c, x, y, "umulhi")
     semantics.require_row(c, "umulhi", left, "x")
     return c.emit("umulhi", left, right)
