@@ -231,10 +231,15 @@ def _eval(node: ast.AST, env: Mapping[str, Any]) -> Any:
         case ast.Subscript(value=v, slice=s):
             return go(v)[go(s)]
         case ast.Call(func=f, args=args, keywords=kws):
-            values, keyed = [go(a) for a in args], {k.arg or "": go(k.value) for k in kws}
+            values, keyed = [_argument(go(a)) for a in args], {k.arg or "": go(k.value) for k in kws}
             assert isinstance(f, ast.Name)
             return FUNCTIONS[f.id](*values, **keyed)
     raise _error(f"{type(node).__name__} is not allowed in an expression", node)
+
+
+def _argument(value: Any) -> Any:
+    """An integer past i64 as u64: NumPy's functions take Python integers as i64, or not at all."""
+    return np.uint64(value) if isinstance(value, int) and 1 << 63 <= value < 1 << 64 else value
 
 
 def _compare(node: ast.Compare, go: Callable[[ast.AST], Any]) -> Any:

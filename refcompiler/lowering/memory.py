@@ -22,8 +22,8 @@ def lower_load(state: Lowering, op: Op) -> None:
     order = [register for group in groups for register in group]
     loaded = state.op(
         "ld_global",
-        state.splat(state.pick(pointer, leaders), len(leaders)),
-        None if mask is None else state.pick(mask, leaders),
+        state.splat(state.compute_for(pointer, leaders), len(leaders)),
+        None if mask is None else state.compute_for(mask, leaders),
         None if other is None else state.pick(other, order),
         width=width,
         replicated=bool(owner_bits(layout_of(op.pointer)).thread),
@@ -47,10 +47,10 @@ def lower_store(state: Lowering, op: Op) -> None:
     groups = tuple(group for group in groups if group[0] in kept)
     leaders = [group[0] for group in groups]
     order = [register for group in groups for register in group]
-    mask = None if mask is None else state.pick(mask, leaders)
+    mask = None if mask is None else state.compute_for(mask, leaders)
     state.builder.op(
         "st_global",
-        state.splat(state.pick(pointer, leaders), len(leaders)),
+        state.splat(state.compute_for(pointer, leaders), len(leaders)),
         state.pick(value, order),
         owned(state, mask, owner_bits(layout).thread),
         width=width,

@@ -150,15 +150,21 @@ class Lowering:
         return self.op(op.name, *operands, types=types)
 
     def pick(self, value: Value, indices: Sequence[int]) -> Value:
-        """The registers ``indices`` of ``value``. Addresses and masks are computed for these registers only."""
+        """The registers ``indices`` of ``value``."""
+        return self._pick(value, tuple(indices), None)
+
+    def compute_for(self, value: Value, indices: Sequence[int]) -> Value:
+        """The registers ``indices`` of an address or a mask, computed for these registers only."""
         return self._pick(value, tuple(indices), {})
 
-    def _pick(self, value: Value, indices: tuple[int, ...], made: dict[tuple[Value, tuple[int, ...]], Value]) -> Value:
+    def _pick(self, value: Value, indices: tuple[int, ...], made: dict[tuple, Value] | None) -> Value:
+        """``made`` has what was recomputed for fewer registers; None where nothing is to be recomputed."""
         count = count_of(value.type)
         if count == 1 or indices == tuple(range(count)):
             return value
-        if (value, indices) in made:  # halves of one vector are picked by different indices
-            return made[value, indices]
+        key = (value, indices)
+        if made is not None and key in made:
+            return made[key]
         owner = value.owner if isinstance(value.owner, Op) else None
         if owner is None:
             result = self.op("extract", value, indices=indices)
@@ -170,18 +176,14 @@ class Lowering:
             result = self._pick(owner.x, tuple(owner.indices[i] for i in indices), made)
         elif owner.name == "pack" and len(indices) == 1 and len(owner.operands) == count:
             result = owner.operands[indices[0]]
-        elif _is_address(value) and _is_elementwise(owner) and len(indices) < count:
+        elif made is not None and _is_elementwise(owner) and len(indices) < count:
             result = self.rebuild(owner, [self._pick(o, indices, made) for o in owner.operands])
             result.name = value.name
         else:
             result = self.op("extract", value, indices=indices)
-        made[value, indices] = result
+        if made is not None:
+            made[key] = result
         return result
-
-
-def _is_address(value: Value) -> bool:
-    element = element_of(value.type)
-    return not isinstance(element, DType) or not element.is_float
 
 
 def _is_elementwise(op: Op) -> bool:
