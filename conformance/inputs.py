@@ -153,6 +153,8 @@ def ints(t: Target, lo: int, hi: int) -> np.ndarray:
         limits = special_values(t.dtype)
         if lo < limits["min"] or hi > limits["max"]:
             lo, hi = max(lo, limits["min"]), min(hi, limits["max"])
+    if lo > hi:
+        raise InputError(f"ints: no integer of the range fits into {t.dtype.name}")
     return t.integers(lo, hi)
 
 
