@@ -254,6 +254,50 @@ def wrapped(v: int, info: np.iinfo) -> int:
 
 
 @triton.jit
+def narrow_expressions(x_ptr, y_ptr, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = i < n
+    x, y = tl.load(x_ptr + i, mask=m, other=1), tl.load(y_ptr + i, mask=m, other=1)
+    tl.store(out + i, tl.abs(x ^ y).to(tl.int32), mask=m)
+    tl.store(out + n + i, ((x ^ 3) // (y | 1)).to(tl.int32), mask=m)
+    tl.store(out + 2 * n + i, ((x ^ 9) % y).to(tl.int32), mask=m)
+    tl.store(out + 3 * n + i, ((x & 23) << (y & 7)).to(tl.int32), mask=m)
+    tl.store(out + 4 * n + i, ((x | y) << (x & 31)).to(tl.int32), mask=m)
+    tl.store(out + 5 * n + i, ((x & y) >> (y & 6)).to(tl.int32) + (-(x & 113)).to(tl.int32), mask=m)
+    tl.store(out + 6 * n + i, tl.maximum(x ^ 1, y & 3).to(tl.int32) * ((x ^ 12) * (y ^ 2)), mask=m)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2"])
+def test_narrow_integers_wrap_within_expressions(dtype):
+    info = np.iinfo(dtype)
+    x, y = ints(60, dtype=dtype), ints(60, dtype=dtype)
+    y[y == 0] = 7
+    x[:4], y[:4] = [info.min, info.min ^ 3, info.max, 1], [info.max, np.array(-1).astype(dtype), info.min | 1, 2]
+
+    def wrap(v: int) -> int:
+        return wrapped(v, info)
+
+    def divide(a: int, b: int) -> int:
+        return wrap(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))
+
+    rows = [
+        [
+            wrap(abs(a ^ b)),
+            divide(a ^ 3, b | 1),
+            abs(a ^ 9) % abs(b) * (-1 if (a ^ 9) < 0 else 1),
+            wrap((a & 23) << (b & 7)),
+            wrap((a | b) << (a & 31)),
+            ((a & b) >> (b & 6)) + wrap(-(a & 113)),
+            max(a ^ 1, b & 3) * wrap((a ^ 12) * (b ^ 2)),
+        ]
+        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+    wanted = np.array([[wrapped(v, np.iinfo("i4")) for v in row] for row in rows], "i4").T.copy()
+    arguments = {"x_ptr": x, "y_ptr": y, "out": np.zeros_like(wanted), "n": 60, "BLOCK": 64}
+    check(narrow_expressions, cover, arguments, {"out": wanted}, warps=(1, 4))
+
+
+@triton.jit
 def cast_and_store(x_ptr, f16, bf16, f64, i8, u32, flag, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     m = i < n

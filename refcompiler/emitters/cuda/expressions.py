@@ -26,6 +26,7 @@ _ASSOCIATIVE = frozenset({"*", "+", "&", "|", "^", "&&", "||"})
 _MIXING_IS_UNCLEAR = frozenset({"<<", ">>", "&", "|", "^", "&&", "||", "==", "!="})
 _WRAP = re.compile(r"wrap\((.*)\)\Z")
 _INFIX = re.compile(r"(\{x\}|\d+) (\S+) \{([xy])\}\Z")
+_DEDUCES = re.compile(r"(int_\w+|shift_\w+)(?=\()")  # operators on narrow operands would deduce int
 _PREFIX = re.compile(r"([-!~])\{x\}\Z")
 
 
@@ -132,6 +133,8 @@ def scalar_function(name: str, dtype: DType, operands: Sequence[Expr], exact: bo
     wrapped = _WRAP.match(template)
     if wrapped:
         return _wrapping(wrapped[1], dtype, operands, exact)
+    if dtype.is_int and dtype.bits < 32 and (function := _DEDUCES.match(template)):
+        template = f"{function[1]}<{C_TYPES[dtype.name]}>{template[function.end() :]}"
     return _fill(template, operands)
 
 
