@@ -454,3 +454,32 @@ def test_tiled_matmul():
     c = np.zeros((8, 8), np.float32)
     launch(kernel, a, b, c, M=8, N=8, K=16, BK=4)
     assert (c == a @ b).all()
+
+
+def test_an_inner_loop_may_count_in_a_name_of_before():
+    @triton.jit
+    def kernel(out, n):
+        k = 7
+        tl.store(out + 3, k)
+        for i in range(n):
+            for k in range(2):
+                tl.store(out + i, i * 10 + k)
+
+    out = np.zeros(4, np.int32)
+    launch(kernel, out, 3)
+    assert out.tolist() == [1, 11, 21, 7]
+
+
+def test_a_walrus_in_a_comprehension_binds_outside():
+    @triton.jit
+    def kernel(x, out, n):
+        t = tl.load(x)
+        k = 50
+        for _ in range(n):
+            sums = [(t := t + k) for k in (1, 2)]
+            tl.store(out + 1, sums[0])
+        tl.store(out, t + k)
+
+    x, out = np.full(1, 10, np.int32), np.zeros(2, np.int32)
+    launch(kernel, x, out, 3)
+    assert out.tolist() == [10 + 9 + 50, 10 + 6 + 1]

@@ -21,7 +21,10 @@ from conformance.adapters import (
 from conformance.adapters.kernel_source import Absent, kernel_module
 from conformance.adapters.reference import DeviceArray
 from conformance.buffers import guarded
+from conformance.calls import bind, call_arguments, make_arrays
 from conformance.cli import main
+from conformance.model import Program
+from conformance.signatures import parse_argument
 from conformance.smoke import LEGAL, SIGNATURE, smoke
 from refcompiler.runtime import describe
 
@@ -145,3 +148,28 @@ def test_device_arrays_keep_read_only():
     view.flags.writeable = False
     device = SimpleNamespace(data=SimpleNamespace(ptr=4096))
     assert describe(DeviceArray(device, CallArgument("x", view, a.storage, a.offset))).readonly
+
+
+def launched(**fields):
+    """How a program's launch is built: the grid as passed on, and the arguments after the case's changes."""
+    arguments = tuple(parse_argument(text) for text in ("x: *f32[N]", "n: i32 = N"))
+    program = Program("k", "copy", LEGAL, arguments, **{"grid": ("cdiv(n, BLOCK)",), **fields})
+    return bind(program, {"N": 40, "BLOCK": 32})
+
+
+def test_grids_are_passed_in_the_form_asked_for():
+    assert launched().launch_grid == (2,)
+    assert launched(grid_form="list").launch_grid == [2]
+    assert launched(grid_form="int").launch_grid == 2
+    grid = launched(grid_form="function").launch_grid
+    assert grid({"n": 65, "BLOCK": 32}) == (3,)  # of the arguments of the launch, not of the case
+    assert launched(grid=("n / 16",)).launch_grid == (2.5,)
+    assert launched(grid=("n == 40",)).launch_grid == (True,)
+
+
+def test_arguments_are_renamed_and_passed_by_position():
+    call = launched()
+    arrays = make_arrays(call, {"x": "random"}, "seed")
+    x, n = call_arguments(call, arrays, {"x": "positional", "n": "named(m)"})
+    assert (x.name, x.positional, n.name, n.positional) == ("x", True, "m", False) and x.bent and n.bent
+    assert call_arguments(call, arrays, {"x": "dtype(complex64)"})[0].value.dtype == np.complex64
