@@ -94,7 +94,7 @@ WRONG = {
     "tl.sum(x, axis=-2)": ("reduce.reduce#E3", "-2"),
     "tl.sum(x, axis=n)": ("control.constexpr#E2", "n"),
     "tl.sum(x, 0, dtype='f32')": ("cast.numeric#E2", "'f32'"),
-    "tl.xor_sum(x, 0)": ("arith.bitwise#E1", "x"),
+    "tl.xor_sum(x, 0)": ("reduce.xor_sum#E1", "x"),
     "tl.sum(X + k, 0)": ("arith.promotion#E4", "X + k"),
     "tl.reduce((x, m), 0, jit_add)": ("reduce.reduce#E2", "(x, m)"),
     "tl.reduce(x, 0, plain)": ("control.calls#E2", "plain"),
