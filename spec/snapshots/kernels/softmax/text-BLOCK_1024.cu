@@ -1,0 +1,101 @@
+template <typename T, int N>
+struct alignas(N * sizeof(T)) Vector {
+    T element[N];
+};
+
+template <int N, typename R, typename T>
+static __device__ __forceinline__ void load(R* to, const T* from) {
+    const Vector<T, N> v = *reinterpret_cast<const Vector<T, N>*>(from);
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = v.element[i];
+}
+
+extern "C" __global__ void __launch_bounds__(128, 1) softmax(const float* x, float* out, int stride, int n) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    const int tid = (int)threadIdx.x;
+    const int index = (int)(blockIdx.x * stride);
+    const float* x_ptr = x + index;
+    int index2[8];
+    bool mask[8];
+    float x_value[8];
+    #pragma unroll
+    for (int r = 0; r < 8; ++r) {
+        index2[r] = tid + 128 * r;
+        mask[r] = index2[r] < n;
+        x_value[r] = mask[r] ? x_ptr[index2[r]] : __int_as_float(0xff800000);
+    }
+    float largest[4];
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) {
+        largest[r] = fmaxf(x_value[2 * r], x_value[2 * r + 1]);
+    }
+    float largest2[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        largest2[r] = fmaxf(largest[2 * r], largest[2 * r + 1]);
+    }
+    const float largest3 = fmaxf(largest2[0], largest2[1]);
+    const float other = __shfl_xor_sync(0xffffffff, largest3, 1);
+    const float largest4 = fmaxf(largest3, other);
+    const float other2 = __shfl_xor_sync(0xffffffff, largest4, 2);
+    const float largest5 = fmaxf(largest4, other2);
+    const float other3 = __shfl_xor_sync(0xffffffff, largest5, 4);
+    const float largest6 = fmaxf(largest5, other3);
+    const float other4 = __shfl_xor_sync(0xffffffff, largest6, 8);
+    const float largest7 = fmaxf(largest6, other4);
+    const float other5 = __shfl_xor_sync(0xffffffff, largest7, 16);
+    float* const buffer = (float*)shared;
+    const int index3 = tid >> 5;
+    const bool mask2 = (tid & 31) == 0;
+    if (mask2) buffer[index3] = fmaxf(largest7, other5);
+    __syncthreads();
+    float gathered[4];
+    load<4>(gathered, buffer);
+    float largest8[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        largest8[r] = fmaxf(gathered[2 * r], gathered[2 * r + 1]);
+    }
+    const float largest9 = fmaxf(largest8[0], largest8[1]);
+    float* out_ptr = out + index;
+    float exp_value[8];
+    #pragma unroll
+    for (int r = 0; r < 8; ++r) {
+        exp_value[r] = expf(x_value[r] - largest9);
+    }
+    float sum[4];
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) {
+        sum[r] = exp_value[2 * r] + exp_value[2 * r + 1];
+    }
+    float sum2[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        sum2[r] = sum[2 * r] + sum[2 * r + 1];
+    }
+    const float sum3 = sum2[0] + sum2[1];
+    const float other6 = __shfl_xor_sync(0xffffffff, sum3, 1);
+    const float sum4 = sum3 + other6;
+    const float other7 = __shfl_xor_sync(0xffffffff, sum4, 2);
+    const float sum5 = sum4 + other7;
+    const float other8 = __shfl_xor_sync(0xffffffff, sum5, 4);
+    const float sum6 = sum5 + other8;
+    const float other9 = __shfl_xor_sync(0xffffffff, sum6, 8);
+    const float sum7 = sum6 + other9;
+    const float other10 = __shfl_xor_sync(0xffffffff, sum7, 16);
+    float* const buffer2 = (float*)(shared + 16);
+    if (mask2) buffer2[index3] = sum7 + other10;
+    __syncthreads();
+    float gathered2[4];
+    load<4>(gathered2, buffer2);
+    float sum8[2];
+    #pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        sum8[r] = gathered2[2 * r] + gathered2[2 * r + 1];
+    }
+    const float sum9 = sum8[0] + sum8[1];
+    #pragma unroll
+    for (int r = 0; r < 8; ++r) {
+        if (mask[r]) out_ptr[index2[r]] = exp_value[r] / sum9;
+    }
+}
