@@ -213,6 +213,11 @@ def test_the_mark_stands_before_the_innermost_statement(line, before):
     assert after.strip().startswith(expected)
 
 
+def test_no_two_mutants_are_the_same_mistake():
+    sources = [(m.module, catalogue.check(m).source) for m in MUTANTS]
+    assert [m.id for m, s in zip(MUTANTS, sources, strict=True) if sources.count(s) > 1] == []
+
+
 def test_every_anchor_is_alive():
     dead = []
     for mutant in MUTANTS:
