@@ -125,7 +125,7 @@ def test_hints_are_not_claimed_for_arrays_that_are_moved(shift):
 
 def test_unknown_passes_and_targets_are_told():
     assert isinstance(load("interp").transform("func @f() {\n}\n", ["no_such_pass"]), Unsupported)
-    with pytest.raises(TargetUnavailable, match="there is no target tpu; there are interp, cuda"):
+    with pytest.raises(TargetUnavailable, match="there is no target tpu; there are interp, simt, cuda"):
         load("tpu")
 
 

@@ -150,6 +150,12 @@ TARGETS: Mapping[str, Target] = {
             frozenset({"oracle", "unpredictable", "negative", "rewrite", "ssa", "invariant"}),
         ),
         Target(
+            "simt",
+            f"{_REFERENCE}:simt",
+            "the lowered program, simulated thread by thread on NumPy arrays; reports races",
+            frozenset({"oracle", "unpredictable", "negative", "invariant"}),
+        ),
+        Target(
             "cuda",
             f"{_REFERENCE}:cuda",
             "CUDA C++ through NVRTC; runs where a GPU is, compiles everywhere",

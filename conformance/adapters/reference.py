@@ -1,4 +1,4 @@
-"""The reference compiler as two targets: `interp` runs tile IR in NumPy, `cuda` compiles to cubin and runs on a GPU."""
+"""The reference compiler as targets: `interp` and `simt` run its IR in NumPy, `cuda` compiles, and runs on a GPU."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def interp() -> Interpreter:
     return Interpreter()
 
 
+def simt() -> Simulator:
+    """The target `simt`."""
+    return Simulator()
+
+
 def cuda() -> Cuda:
     """The target `cuda`; raises TargetUnavailable without the compiler wheels."""
     return Cuda()
@@ -53,7 +58,9 @@ def _rejected(error: Any) -> Rejected:
 
 
 class _Reference:
-    """What both targets share: loading kernels, compiling, launching, turning errors into answers, transforming."""
+    """What the targets share: loading kernels, compiling, launching, turning errors into answers, transforming."""
+
+    backend = "cuda"
 
     def compile(self, request: CompileRequest) -> Valid | Rejected | Unsupported:
         from refcompiler.errors import InternalError, TileSpecError
@@ -66,7 +73,7 @@ class _Reference:
                 signature=dict(request.signature),
                 constexprs=_constexprs(request),
                 arch=self._arch(request),
-                backend="cuda",
+                backend=self.backend,
                 **dict(request.options),
             )
             self._finish(compiled)
@@ -162,6 +169,24 @@ class Interpreter(_Reference):
 
     def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported:
         return self._launch(compiled, grid, arguments, [a.value for a in arguments]) or Ran()
+
+
+class Simulator(Interpreter):
+    """SIMT IR on NumPy arrays, thread by thread: layouts, exchanges and barriers are judged with no GPU."""
+
+    backend = "simt"
+
+    def info(self) -> Info:
+        return Info(
+            name="simt",
+            version=_version(),
+            capabilities=frozenset({"fp64", "precise_math"}),
+            stages=("laid_out", "simt"),
+            phases=PHASES,
+        )
+
+    def _finish(self, compiled: Any) -> None:
+        compiled.asm["simt"]
 
 
 class Cuda(_Reference):

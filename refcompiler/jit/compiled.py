@@ -94,7 +94,7 @@ class CompiledKernel:
         if stage == "cuda":
             from refcompiler import pipeline
 
-            return pipeline.emit(self.level("simt"), self.backend)
+            return pipeline.emit(self.level("simt"), stage)
         if stage == "sass":
             from refcompiler import toolchain
 
@@ -151,9 +151,9 @@ class CompiledKernel:
         backend = config.BACKEND()
         on_host = all(info.device is None for info in infos.values())
         if backend == "auto":
-            backend = "interp" if on_host else self.backend
-        if backend == "interp":
-            self._interpret(grid, values, infos)
+            backend = ("simt" if self.backend == "simt" else "interp") if on_host else self.backend
+        if backend in ("interp", "simt"):
+            self._run_on_host(backend, grid, values, infos)
         else:
             self._launch_gpu(grid, values | infos, stream)
 
@@ -212,11 +212,17 @@ class CompiledKernel:
                 "program.arguments#E5", f"argument `{name}` of {self.name} is read-only, and the kernel writes it"
             )
 
-    def _interpret(self, grid: tuple[int, int, int], values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
-        from refcompiler import interpreter
+    def _run_on_host(
+        self, backend: str, grid: tuple[int, int, int], values: dict[str, Any], infos: dict[str, ArrayInfo]
+    ) -> None:
+        """On NumPy arrays: tile IR in the interpreter, or SIMT IR thread by thread in the simulator."""
+        from refcompiler import interpreter, simulator
 
         flat = {n: _memory_order(v, infos[n]) if n in infos else v for n, v in values.items()}
-        interpreter.run(self.level("tile_opt"), grid, flat)
+        if backend == "interp":
+            interpreter.run(self.level("tile_opt"), grid, flat)
+        else:
+            simulator.run(self.level("simt"), grid, flat, count=False)
 
     def _launch_gpu(self, grid: tuple[int, int, int], values: dict[str, Any], stream: Any) -> None:
         from refcompiler import runtime

@@ -111,7 +111,10 @@ class JitFunction:
         hints: Mapping[str, int] | None = None,
         **options: Any,
     ) -> CompiledKernel:
-        """Compile for types instead of arguments: ``signature="x:*f32:16,n:i32"``, ``constexprs={"BLOCK": 256}``."""
+        """Compile for types instead of arguments: ``signature="x:*f32:16,n:i32"``, ``constexprs={"BLOCK": 256}``.
+
+        ``backend`` is "cuda", or "simt": the lowered program, simulated thread by thread on NumPy arrays.
+        """
         from refcompiler.pipeline import EMITTERS
         from refcompiler.target import DEFAULT_TARGET, target
 
@@ -119,8 +122,9 @@ class JitFunction:
         chosen, rest = self._split(dict(options))
         if rest:
             raise unexpected(self.source, next(iter(rest)))
-        if backend not in EMITTERS:
-            known = ", ".join(map(repr, EMITTERS))
+        backends = (*EMITTERS, "simt")
+        if backend not in backends:
+            known = ", ".join(map(repr, backends))
             raise LaunchError("program.arguments#E2", f"unknown backend {backend!r}; known are {known}")
         name = target(arch).name if arch else DEFAULT_TARGET.name
         return self._kernel(types, dict(constexprs or {}), {**hinted, **(hints or {})}, name, backend, chosen)

@@ -21,8 +21,10 @@ POINTER_BYTES = 8
 HANDLERS: dict[str, Callable] = {}
 
 
-def run(func: Func, grid: tuple[int, ...], args: dict[str, Any]) -> AccessCounts:
+def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, count: bool = True) -> AccessCounts:
     """Run a SIMT function for every CTA of ``grid``, writing into the arrays of ``args`` in place.
+
+    The sectors and wavefronts of all accesses are the result; without ``count`` they stay 0, which saves a third.
 
     ``args`` maps each parameter to a scalar or a contiguous NumPy array. Raises RunError: simt.race for two accesses of
     different threads of a CTA, one a write, with no barrier between; simt.bounds, simt.alignment, simt.uninitialized,
@@ -31,11 +33,12 @@ def run(func: Func, grid: tuple[int, ...], args: dict[str, Any]) -> AccessCounts
     arrays = [args[p.name] for p in func.params if isinstance(p.type, PointerType)]
     memory = GlobalMemory(arrays)
     counts = AccessCounts()
+    counted = counts if count else None
     epoch = 1
     x, y, z = (*grid, 1, 1)[:3]
     with np.errstate(all="ignore"):
         for k, j, i in product(range(z), range(y), range(x)):
-            cta = _Cta(func, (i, j, k), (x, y, z), args, memory, counts, epoch)
+            cta = _Cta(func, (i, j, k), (x, y, z), args, memory, counted, epoch)
             cta.block(func.body)
             epoch = cta.epoch + 1
     memory.write_back()
@@ -58,7 +61,7 @@ def _numpy(type_) -> np.dtype:
 class _Cta:
     """The threads of one CTA. Scalars are arrays (threads,), register vectors (threads, count), pointers addresses."""
 
-    def __init__(self, func: Func, at, grid, args, memory: GlobalMemory, counts: AccessCounts, epoch: int):
+    def __init__(self, func: Func, at, grid, args, memory: GlobalMemory, counts: AccessCounts | None, epoch: int):
         self.func, self.at, self.grid, self.memory, self.counts = func, at, grid, memory, counts
         self.threads = func.attrs["threads"]
         self.shared = Memory(np.full(max(1, func.attrs.get("shared_bytes", 0)), GARBAGE, np.uint8), "shared memory")
@@ -235,7 +238,7 @@ def _accesses(cta: _Cta, op: Op, itemsize: int) -> tuple[Memory, np.ndarray, np.
     if address is op.operands[0]:
         outside, what = cta.memory.outside(places, size), "an address outside every array"
         _check(active, places % size != 0, f"an address that is not aligned to {size} bytes", "simt.alignment", fail)
-        for access in range(accesses):
+        for access in range(accesses if cta.counts else 0):
             count_sectors(places[:, access], active[:, access], size, cta.counts)
         memory: Memory = cta.memory
         offsets = cta.memory.offset(places)
@@ -243,7 +246,7 @@ def _accesses(cta: _Cta, op: Op, itemsize: int) -> tuple[Memory, np.ndarray, np.
         offsets = int(cta.values[op.buffer]) + places * itemsize
         outside, what = (places < 0) | (places + op.width > op.buffer.type.count), "an index outside the buffer"
         _check(active, offsets % size != 0, f"an offset that is not aligned to {size} bytes", "simt.alignment", fail)
-        for access in range(accesses):
+        for access in range(accesses if cta.counts else 0):
             count_wavefronts(offsets[:, access], active[:, access], size, cta.counts)
         memory = cta.shared
     _check(active, outside, what, "simt.bounds", fail)
