@@ -10,7 +10,7 @@ from rich.console import Console
 from conformance import model
 from conformance.adapters import TARGETS, TargetUnavailable, load
 from conformance.floors import counts, raise_floors
-from conformance.instances import collect
+from conformance.instances import collect, require_matches
 from conformance.results import EXIT
 from conformance.runner import Session, collect_for, run_instance
 from conformance.snapshots import snapshot_path, unused
@@ -19,6 +19,7 @@ from conformance.snapshots import snapshot_path, unused
 def run(features: Sequence[model.Feature], spec: Path, select: Sequence[str], console: Console) -> int:
     """Bless the selected snapshots on every target that gives their stages; exit code."""
     folder = spec / "snapshots"
+    require_matches(features, select)
     every = collect(features, select)
     chosen = [i for i in every if i.kind in ("snapshot", "ssa")]
     changed, failed, done = 0, 0, set()

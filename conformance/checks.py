@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from conformance import ssa
+from conformance import output, ssa
 from conformance.adapters import Rejected, Transformed, Unsupported, Valid
 from conformance.execution import Outcome, _refused, _valid, bound
 from conformance.instances import Instance
@@ -80,8 +80,7 @@ def check_snapshot(session: Session, instance: Instance) -> Outcome:
     if session.bless:
         changed = not path.is_file() or path.read_text(encoding="utf-8") != text
         if changed:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
+            output.write(path, text)
         return "pass", "blessed" if changed else "", {}
     if not path.is_file():
         return "fail", f"there is no snapshot {path.name}; review and write it with: tilespec bless '{instance.id}'", {}

@@ -7,6 +7,7 @@ they run, so that `--help` and shell completion stay fast.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,14 +36,33 @@ class Commands(click.Group):
         except TargetUnavailable as e:
             click.echo(f"error: {e}", err=True)
             ctx.exit(EXIT["usage"])
-        except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt):
+        except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt, BrokenPipeError):
             raise
+        except OSError as e:  # a disk that is full, a folder that went away: no mistake of ours
+            click.echo(f"error: {e.filename or 'input or output'}: {e.strerror or e}", err=True)
+            ctx.exit(EXIT["usage"])
         except Exception as e:
             import traceback
 
             traceback.print_exc()
             click.echo(f"error: internal: {type(e).__name__}: {e}", err=True)
             ctx.exit(EXIT["internal"])
+
+
+class Output(click.Path):
+    """A file or folder to write; refused before any work where it cannot be made."""
+
+    def __init__(self, folder: bool) -> None:
+        super().__init__(path_type=Path, file_okay=not folder, dir_okay=folder, writable=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        above = next(p for p in (path, *path.absolute().parents) if p.exists())
+        if above != path and not above.is_dir():
+            self.fail(f"{str(above)!r} is a file, not a folder.", param, ctx)
+        if not os.access(above, os.W_OK):
+            self.fail(f"{str(above)!r} is not writable.", param, ctx)
+        return path
 
 
 def _example(text: str) -> str:
@@ -80,7 +100,9 @@ def main(ctx: click.Context, no_color: bool) -> None:
 def _targets(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
     from conformance.adapters import TARGETS
 
-    names = tuple(n.strip() for n in value.split(",")) if value else ()
+    if value is None:
+        return ()
+    names = tuple(dict.fromkeys(n.strip() for n in value.split(",")))
     for name in names:
         if name not in TARGETS and ":" not in name:
             raise click.BadParameter(f"unknown target {name!r}; known: {', '.join(TARGETS)}")
@@ -146,11 +168,9 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 @click.option(
     "--tier", type=click.Choice(["smoke", "pr", "gpu", "nightly"]), help="Up to this tier; pr, or gpu on a GPU."
 )
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report JSON.")
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
-@click.option(
-    "--report", "report_dir", type=click.Path(path_type=Path, file_okay=False), help="Write the report pages."
-)
+@click.option("--json", "json_file", type=Output(folder=False), help="Write the report JSON.")
+@click.option("--junit", type=Output(folder=False), help="Write JUnit XML.")
+@click.option("--report", "report_dir", type=Output(folder=True), help="Write the report pages.")
 @click.option("-n", "--workers", type=click.IntRange(1), help="Processes; one a core for long runs if left out.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Part I of N.")
 @spec_option
@@ -168,8 +188,6 @@ def run(
     spec: Path | None,
 ) -> None:
     """Judge implementations; ends with a table per feature."""
-    import os
-
     from conformance import report_data, running
     from conformance.plan import make_plan
 
@@ -210,7 +228,7 @@ def run(
 @click.option("--arch", type=click.Choice(ARCHITECTURES), default="sm_90a", show_default=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A constexpr or a case parameter.")
 @click.option("--signature", help='Types of the runtime arguments, "x:*f32,n:i32"; for FILE::KERNEL.')
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="One file a stage, instead of printing.")
+@click.option("--out", type=Output(folder=True), help="One file a stage, instead of printing.")
 @spec_option
 def compile_(
     what: str,
@@ -224,7 +242,7 @@ def compile_(
     """Compile a kernel down to any stage; no GPU needed."""
     from conformance import compiling
 
-    stages = tuple(s.strip() for s in emit.split(",") if s.strip())
+    stages = tuple(dict.fromkeys(s.strip() for s in emit.split(",")))
     for stage in stages:
         if stage not in STAGES:
             raise click.BadParameter(f"unknown stage {stage!r}; known: {', '.join(STAGES)}", param_hint="--emit")
@@ -249,7 +267,7 @@ def bless(console: Any, select: tuple[str, ...], spec: Path | None) -> None:
 
 @main.command(epilog=_example("tilespec report out/results.json --out out/report"))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
+@click.option("--out", required=True, type=Output(folder=True), help="Folder to write.")
 def report(files: tuple[Path, ...], out: Path) -> None:
     """Render reports: static HTML, JSON, JUnit, Markdown, badges; several runs give history."""
     from conformance import report_data
@@ -295,7 +313,7 @@ def explain(what: str, results: Path | None, spec: Path | None) -> None:
 @select_argument
 @click.option("--mutant", "mutants", multiple=True, help="Only these: an id, an area of the catalogue, or M-...-*.")
 @click.option("--gate", type=click.FloatRange(0, 1), default=0.95, show_default=True, help="Smallest kill rate.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the mutation block.")
+@click.option("--json", "json_file", type=Output(folder=False), help="Write the mutation block.")
 @click.option("-n", "--workers", type=click.IntRange(0), default=0, help="Processes; 0: one a core.")
 @spec_option
 @click.pass_obj
@@ -313,11 +331,11 @@ def mutate(
     Each mutant meets the cases that claim to kill it or, with SELECT, all selected ones. SSA and snapshot comparison
     are switched off, so that only meaning can kill.
     """
-    import os
-
     from conformance import mutation
+    from conformance.instances import require_matches
     from conformance.mutation import summary
 
+    require_matches(_features(spec)[0], select)
     report = mutation.run(
         select,
         workers or os.cpu_count() or 1,

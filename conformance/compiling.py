@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from conformance import model
+from conformance import model, output
 from conformance.adapters import CompileRequest, Rejected, Unsupported, Valid, load
 from conformance.calls import bind
 from conformance.instances import Selection, instances
@@ -71,7 +71,10 @@ def _file_request(what, features, stages, arch, values, signature) -> CompileReq
     path = Path(place)
     if not path.is_file():
         raise click.BadParameter(f"there is no file {place}", param_hint="FILE::KERNEL")
-    source = path.read_text(encoding="utf-8")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as e:
+        raise click.BadParameter(f"{place} is not UTF-8: byte {e.start}", param_hint="FILE::KERNEL") from None
     takes = _parameters(source, kernel, place)
     if signature is None:
         runtime = [n for n, is_constexpr in takes.items() if not is_constexpr]
@@ -108,6 +111,8 @@ def _parameters(source: str, kernel: str, place: str) -> dict[str, bool]:
 
 
 def _case_request(what, features, stages, arch, values, signature) -> CompileRequest:
+    if signature is not None:
+        raise click.UsageError("--signature is for FILE::KERNEL; a case has its own arguments")
     chosen = Selection([what])
     found = next((i for f in features for i in instances(f) if i.id in chosen and i.program is not None), None)
     if found is None:
@@ -127,16 +132,10 @@ def deliver(answer: Valid, stages: Sequence[str], out: Path | None) -> None:
         else:
             contents[stage] = answer.blobs[stage] if stage in answer.blobs else answer.texts[stage]
     if out is not None:
-        _write(contents, out)
+        for stage, content in contents.items():
+            output.write(out / FILES.get(stage, f"{stage}.txt"), content)
         return
     for stage, content in contents.items():
         if len(contents) > 1:
             click.echo(f"// ---- {stage}")
         click.echo(f"<{len(content)} bytes; use --out DIR>" if isinstance(content, bytes) else content.rstrip("\n"))
-
-
-def _write(contents: Mapping[str, str | bytes], out: Path) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    for stage, content in contents.items():
-        path = out / FILES.get(stage, f"{stage}.txt")
-        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))

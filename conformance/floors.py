@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conformance import yaml_text
+from conformance import output, yaml_text
 from conformance.adapters import Info
 from conformance.instances import Instance
 from conformance.model import TIERS
@@ -72,5 +72,5 @@ def raise_floors(spec: Path, found: Mapping[str, Mapping[str, int]]) -> int:
             known[tier] = max(count, known.get(tier, 0))
     if rose:
         lines = [f"{t}: {{{', '.join(f'{k}: {v}' for k, v in tiers.items())}}}\n" for t, tiers in sorted(after.items())]
-        (spec / FILE).write_text(HEADER + "".join(lines), encoding="utf-8")
+        output.write(spec / FILE, HEADER + "".join(lines))
     return rose

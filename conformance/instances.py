@@ -159,6 +159,12 @@ def collect(features: Iterable[model.Feature], select: Sequence[str] = (), tier:
     return result
 
 
+def require_matches(features: Iterable[model.Feature], select: Sequence[str]) -> None:
+    """Raise SpecError for the first pattern that selects nothing."""
+    for pattern in Selection(select).unmatched(i.id for i in collect(features)):
+        raise SpecError("select.nothing", f"no instance matches {pattern!r}", hint="tilespec list shows what there is")
+
+
 class Selection:
     """A set of patterns: an area, feature, case or instance id, or any text with `*`; empty selects everything."""
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.adapters import TARGETS, Adapter, Info, TargetUnavailable, load
-from conformance.errors import SpecError
 from conformance.floors import floor
-from conformance.instances import Instance, Selection, collect, shard
+from conformance.instances import Instance, collect, require_matches, shard
 from conformance.model import TIERS, Feature
 from conformance.runner import collect_for
 from conformance.smoke import smoke
@@ -56,9 +55,7 @@ def make_plan(
     Raises TargetUnavailable for a named target that cannot be served, SpecError for a selection that matches nothing.
     """
     plan = Plan()
-    every = collect(features)
-    for pattern in Selection(select).unmatched(i.id for i in every):
-        raise SpecError("select.nothing", f"no instance matches {pattern!r}", hint="tilespec list shows what there is")
+    require_matches(features, select)
     chosen = collect(features, select)
     for name in targets or TARGETS:
         try:

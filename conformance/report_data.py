@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema
 
-from conformance import model
+from conformance import model, output
 from conformance.adapters import Info
 from conformance.coverage import clause_coverage, witnessed
 from conformance.errors import SpecError
@@ -185,8 +185,7 @@ def _validator() -> Any:
 def write(document: Mapping[str, Any], path: Path) -> None:
     """Validate and write; a document that breaks the schema is our fault and raises jsonschema.ValidationError."""
     _validator().validate(document)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_lines(document), encoding="utf-8")
+    output.write(path, _lines(document))
 
 
 def _lines(document: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jinja2
 
+from conformance import output
 from conformance.errors import SpecError
 
 TEMPLATE = Path(__file__).parent / "templates" / "feature.yaml.j2"
@@ -26,6 +27,5 @@ def create(feature: str, spec: Path) -> Path:
     text = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), keep_trailing_newline=True).render(
         area=area, name=name
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    output.write(path, text)
     return path

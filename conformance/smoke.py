@@ -45,6 +45,6 @@ def _run(adapter: Adapter, compiled: Valid) -> str:
     arguments = [CallArgument(a.name, a.array, a.storage, a.offset) for a in (x, out)]
     answer = adapter.run(compiled, (2,), [*arguments, CallArgument("n", 33)])
     if not isinstance(answer, Ran):
-        return f"a copy kernel does not run: {answer}"
+        return f"a copy kernel does not run: {answer.message}"
     right = np.array_equal(out.array[:33], x.initial[:33]) and out.array[33:].tobytes() == out.initial[33:].tobytes()
     return "" if right and not x.complaint() and not out.complaint() else "a copy kernel gives a wrong result"

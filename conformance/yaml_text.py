@@ -95,6 +95,8 @@ def read(file: str, text: str) -> Document:
         raise SpecError("spec.yaml", f"not readable as YAML: {e.problem or e.context}", file, place, text) from None
     except YAMLError as e:
         raise SpecError("spec.yaml", f"not readable as YAML: {e}", file, Mark(1, 1), text) from None
+    except RecursionError:
+        raise SpecError("spec.yaml", "nested too deeply to be read", file, Mark(1, 1), text) from None
     if node is None:
         raise SpecError("spec.yaml", "the file is empty", file, Mark(1, 1), text)
     document.data = _convert(node, (), document)

@@ -131,7 +131,7 @@ def kernel_module(source: str, file: str = "") -> ModuleType:
             loader.exec_module(module)
     except (TileSpecError, SyntaxError):
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         raise SourceUnusable(f"{shown} cannot be imported: {type(e).__name__}: {e}") from e
     return module
 

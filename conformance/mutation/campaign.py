@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from conformance import output
 from conformance.errors import SpecError
 from conformance.loader import spec_root
 from conformance.mutation import catalogue
@@ -56,8 +57,7 @@ def run(
     broken = {f"{i} on {target}": why for target, failed in red.items() for i, why in failed.items()}
     report = MutationReport(tuple(verdicts), gate, broken, time.perf_counter() - started)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
+        output.write(out, json.dumps(report.to_json(), indent=1) + "\n")
     return report
 
 

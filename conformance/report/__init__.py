@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conformance import report_data
+from conformance import output, report_data
 from conformance.report import badges
 from conformance.report.junit import junit
 from conformance.report.markdown import markdown
@@ -44,14 +44,10 @@ def write(reports: Document | Sequence[Document], out: Path | str) -> Path:
     folder = Path(out)
     report_data.write(latest, folder / "report.json")  # first: it refuses what breaks the schema
     for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        output.write(folder / name, text)
     return folder / "index.html"
 
 
 def write_junit(report: Document, path: Path | str) -> None:
     """The JUnit XML of a report as a file; its folder is made if need be."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(junit(report), encoding="utf-8", newline="\n")
+    output.write(Path(path), junit(report))
