@@ -35,13 +35,18 @@ def _scalar(name: str, text: str) -> DType:
 def parse_signature(signature: str | Mapping[str, Any]) -> tuple[dict[str, DType | PointerType], dict[str, int]]:
     """Types by parameter name, and hints: `x:*f32:16` says that x is divisible by 16 bytes, `n:i32:1` that n is 1."""
     if isinstance(signature, str):
-        items = [part.strip().partition(":") for part in signature.split(",") if part.strip()]
-        entries = [(name.strip(), rest) for name, _, rest in items]
-    else:
+        entries = [_entry(part.strip()) for part in signature.split(",") if part.strip()]
+    elif isinstance(signature, Mapping):
         entries = list(signature.items())
+    else:
+        raise LaunchError(
+            "program.arguments#E2", f'a signature is text such as "x:*f32,n:i32" or a mapping, found {signature!r}'
+        )
     types: dict[str, DType | PointerType] = {}
     hints: dict[str, int] = {}
     for name, entry in entries:
+        if name in types:
+            raise LaunchError("program.arguments#E1", f"the signature gives the type of `{name}` twice")
         if isinstance(entry, dtype | pointer_type):
             types[name] = entry.ir
             continue
@@ -55,3 +60,10 @@ def parse_signature(signature: str | Mapping[str, Any]) -> tuple[dict[str, DType
                 raise LaunchError("program.arguments#E2", f"the hint of {name} is a positive divisor, got {hint!r}")
             hints[name] = int(hint)
     return types, hints
+
+
+def _entry(part: str) -> tuple[str, str]:
+    name, colon, type_ = part.partition(":")
+    if not colon:
+        raise LaunchError("program.arguments#E2", f"{part!r} in a signature is not NAME:TYPE, such as n:i32")
+    return name.strip(), type_
