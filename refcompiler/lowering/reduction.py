@@ -18,7 +18,7 @@ def lower_reduce(state: Lowering, op: Op) -> None:
     plan = reduction(layout_of(op.blocks[0]), op.axis)
     partial = [_by_element(state, state.vector(b), plan.register_groups) for b in op.blocks]
     results = len(plan.register_groups)
-    partial = _combine_registers(state, op, partial, results)
+    partial = _combine_registers(state, op, partial, len(plan.register_groups[0]), results)
     for mask in plan.lane_masks:
         others = [state.op("shfl_xor", p, mask=mask) for p in partial]
         partial = _combine(state, op, partial, others)
@@ -27,7 +27,7 @@ def lower_reduce(state: Lowering, op: Op) -> None:
         buffers = [to_shared(state, value, each) for value, each in zip(partial, exchanges, strict=True)]
         exchanged = [from_shared(state, buffer, each) for buffer, each in zip(buffers, exchanges, strict=True)]
         gathered = [_by_element(state, value, plan.warp_groups) for value in exchanged]
-        partial = _combine_registers(state, op, gathered, results)
+        partial = _combine_registers(state, op, gathered, len(plan.warp_groups[0]), results)
     for old, new in zip(op.results, partial, strict=True):
         state.set(old, new)
 
@@ -37,13 +37,16 @@ def _by_element(state: Lowering, value: Value, groups: Sequence[Sequence[int]]) 
     return state.pick(value, [group[element] for element in range(len(groups[0])) for group in groups])
 
 
-def _combine_registers(state: Lowering, op: Op, values: list[Value], results: int) -> list[Value]:
-    """Combine neighbours along the axis until ``results`` registers are left."""
-    while (count := max(count_of(v.type) for v in values)) > results:
-        elements = range(count // results)
-        left = [e * results + r for e in elements[::2] for r in range(results)]
-        right = [e * results + r for e in elements[1::2] for r in range(results)]
+def _combine_registers(state: Lowering, op: Op, values: list[Value], elements: int, results: int) -> list[Value]:
+    """Combine neighbours along the axis until one of ``elements`` is left for each of ``results``.
+
+    A value whose registers are all equal is one scalar, so its type does not say how many elements it stands for.
+    """
+    while elements > 1:
+        left = [e * results + r for e in range(0, elements, 2) for r in range(results)]
+        right = [e * results + r for e in range(1, elements, 2) for r in range(results)]
         values = _combine(state, op, [state.pick(v, left) for v in values], [state.pick(v, right) for v in values])
+        elements //= 2
     return values
 
 
