@@ -230,7 +230,8 @@ class Cuda(_Reference):
             return ""
         from refcompiler.runtime import gpu_info
 
-        return str(gpu_info())
+        gpu = gpu_info()
+        return f"{gpu['name']} ({gpu['arch']}), driver {gpu['driver']}, CUDA {gpu['cuda']}"
 
     def _arch(self, request: CompileRequest) -> str:
         """What is only run is compiled for the GPU that is here."""

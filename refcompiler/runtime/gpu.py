@@ -98,7 +98,7 @@ def gpu_info(device: int = 0) -> dict[str, Any]:
     cuda = ask("cuDriverGetVersion")
     name = ask("cuDeviceGetName", 128, handle)
     return {
-        "name": name.rstrip(b"\0").decode(),
+        "name": name.split(b"\0")[0].decode(),
         "arch": native_arch(device),
         "driver": _driver_release(),
         "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
