@@ -110,6 +110,17 @@ static unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 }
 #define EXTREMA(T) static T max(T x, T y) { return x > y ? x : y; } static T min(T x, T y) { return x < y ? x : y; }
 EXTREMA(int) EXTREMA(unsigned) EXTREMA(long long) EXTREMA(unsigned long long)
+// PTX: the other operand where one is NaN, quiet or signaling; -0 below +0. The C library promises neither.
+template <typename T> static T ptx_max(T x, T y) {
+    return x != x ? y : y != y ? x : x > y || (x == y && !signbit(x)) ? x : y;
+}
+template <typename T> static T ptx_min(T x, T y) {
+    return x != x ? y : y != y ? x : x < y || (x == y && signbit(x)) ? x : y;
+}
+#define fmaxf ptx_max<float>
+#define fminf ptx_min<float>
+#define fmax ptx_max<double>
+#define fmin ptx_min<double>
 static float rsqrtf(float x) { return (float)(1.0 / sqrt((double)x)); }
 static double rsqrt(double x) { return 1.0 / sqrt(x); }
 static float bf16_of(unsigned short x) { return same_bits<float>((unsigned)x << 16); }

@@ -414,3 +414,21 @@ def test_extrema_skip_nan():
         "index": np.array([np.nanargmax(x), np.nanargmin(x)], "i4"),
     }
     check(skip_nan, (1,), {"x": x, "out": np.zeros(2, "f4"), "index": np.zeros(2, "i4"), "N": 64}, outs, warps=(1, 2))
+
+
+@triton.jit
+def extrema_bits(x, out, N: tl.constexpr):
+    v = tl.load(x + tl.arange(0, N))
+    tl.store(out, tl.max(v, 0).to(tl.int32, bitcast=True))
+    tl.store(out + 1, tl.min(v, 0).to(tl.int32, bitcast=True))
+    tl.store(out + 2, tl.maximum(tl.load(x), tl.load(x + 1)).to(tl.int32, bitcast=True))
+    tl.store(out + 3, tl.minimum(tl.load(x), tl.load(x + 1)).to(tl.int32, bitcast=True))
+
+
+@pytest.mark.parametrize("first", [0.0, -0.0])
+def test_extrema_order_zeros_and_skip_signaling_nan(first):
+    x = np.full(64, -0.0, "f4")
+    x[0], x[1], x[[5, 40]] = first, -first, 0.0
+    x.view("u4")[[7, 63]] = 0x7F800001
+    wanted = np.array([0, -(2**31), 0, -(2**31)], "i4")
+    check(extrema_bits, (1,), {"x": x, "out": np.zeros(4, "i4"), "N": 64}, {"out": wanted}, warps=(1, 4))
