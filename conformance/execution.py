@@ -28,7 +28,7 @@ def bound(program: model.Program, params: Mapping[str, Any], *, shapes: bool = T
     """`calls.bind`, with mistakes in the YAML as Unjudgeable."""
     try:
         return bind(program, params, shapes=shapes)
-    except (ExpressionError, TypeError, ValueError, ZeroDivisionError) as e:
+    except (ExpressionError, TypeError, ValueError, ArithmeticError) as e:
         raise Unjudgeable(f"the call cannot be built: {type(e).__name__}: {e}") from e
 
 

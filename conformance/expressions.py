@@ -190,8 +190,13 @@ def names(text: str) -> dict[str, int]:
 
 
 def evaluate(text: str | float, env: Mapping[str, Any]) -> Any:
-    """Value of an expression in `env`; numbers are their own value."""
-    return _eval(parse(text), env) if isinstance(text, str) else text
+    """Value of an expression in `env`; numbers are their own value. Raises ExpressionError where it has none."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return _eval(parse(text), env)
+    except (TypeError, ValueError, ArithmeticError, LookupError) as e:
+        raise ExpressionError(f"{text} has no value: {e}") from e
 
 
 def _eval(node: ast.AST, env: Mapping[str, Any]) -> Any:

@@ -210,6 +210,12 @@ def test_unknown_names_are_told_with_the_known_ones():
         evaluate("M + 1", {"N": 1})
 
 
+@pytest.mark.parametrize("text", ["N / 0", "N <= T", "x[7]", "log2(-1)", "arange(T)", "N << -1"])
+def test_expressions_without_a_value(text):
+    with pytest.raises(ExpressionError, match="has no value"):
+        evaluate(text, {"N": 3, "T": "f32", "x": np.zeros(2)})
+
+
 # ------------------------------------------------------------------------------------------------ signatures
 def test_signatures():
     a = parse_argument("x: *{T}:16[M, max(N, 1)] inout")
