@@ -363,3 +363,25 @@ def test_small_blocks_on_many_threads(n, warps):
     x = whole(n, dtype="i4")
     out = (x[::-1] + 1) * 2
     check(replicated, (1,), {"x": x, "out": np.zeros_like(x), "N": n}, {"out": out, "x": out + x}, warps=warps)
+
+
+@triton.jit
+def many_transposes(x, sums, ROUNDS: tl.constexpr, N: tl.constexpr):
+    """More exchanges than shared memory has room for at a time."""
+    i = tl.arange(0, N)
+    v = tl.load(x + i[:, None] * N + i[None, :])
+    for r in tl.static_range(ROUNDS):
+        v = tl.trans(v) * (r % 3) + v
+        tl.store(sums + r * N + i, tl.sum(v, axis=r % 2))
+    tl.store(x + i[:, None] * N + i[None, :], v)
+
+
+@pytest.mark.parametrize(("rounds", "warps"), [(6, (8,)), (20, (1, 4))])
+def test_many_exchanges_share_bytes(rounds, warps):
+    x, sums = whole(16, 16, dtype="i4"), []
+    v = x.copy()
+    for r in range(rounds):
+        v = v.T * np.int32(r % 3) + v
+        sums.append(v.sum(r % 2, dtype="i4"))
+    arguments = {"x": x, "sums": np.zeros((rounds, 16), "i4"), "ROUNDS": rounds, "N": 16}
+    check(many_transposes, (1,), arguments, {"x": v, "sums": np.array(sums)}, warps=warps)

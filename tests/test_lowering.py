@@ -125,6 +125,18 @@ def test_dead_buffers_are_reused_if_that_pays():
     assert names[names.index("st_shared", names.index("st_shared") + 1) - 1] == "barrier"  # bytes 0 to 2048 again
 
 
+def test_many_small_buffers_are_reused():
+    exchange = (
+        "  %{0} = shared_alloc : shared<256 x f32>\n  st_shared %{0}, 0, 1.0, none\n  %{1} = ld_shared %{0}, 0 : f32\n"
+    )
+    for count, total in ((16, 16384), (17, 1024)):
+        func = simt("".join(exchange.format(2 * k, 2 * k + 1) for k in range(count)))
+        allocate_shared(func, Context(target=TARGETS["sm_90a"]))
+        assert func.attrs["shared_bytes"] == total
+        insert_barriers(func)
+        assert [op.name for op in func.walk()].count("barrier") == count * (1 if total > 1024 else 2) - (total == 1024)
+
+
 def test_a_buffer_that_outlives_a_loop_keeps_its_bytes():
     func = simt(
         "  %0 = shared_alloc : shared<1024 x f32>\n"

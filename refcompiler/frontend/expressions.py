@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from refcompiler.errors import CompileError, TileSpecError
 from refcompiler.frontend import semantics
 from refcompiler.frontend.attributes import attribute
@@ -66,7 +68,8 @@ class Expressions:
     def expr(self, node: ast.expr) -> Any:
         """The value of an expression: an IR value, a compile-time object, or a tuple of both."""
         value = self.raw(node)
-        return value.value if type(value) is constexpr else value
+        value = value.value if type(value) is constexpr else value
+        return value.item() if isinstance(value, np.generic) else value  # NumPy's numbers count as Python's
 
     def raw(self, node: ast.expr) -> Any:
         """Like ``expr``; the result of `tl.constexpr(...)` stays marked."""

@@ -1,7 +1,8 @@
-"""Place shared buffers: large ones reuse the bytes of buffers that are dead, small ones do not."""
+"""Place shared buffers: large ones reuse the bytes of buffers that are dead, small ones while there are few."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ from refcompiler.ir.core import Block, Func, Op, Value
 from refcompiler.ir.types import DType, element_of
 
 ALIGNMENT = 16  # the widest access
-REUSE_FROM = 2048  # below this many bytes memory is cheaper than the barrier that reuse would need
+REUSE_FROM = 2048  # below this many bytes memory is cheaper than the barrier that reuse would need,
+SPARED = 16384  # until all of them together cost programs that could run beside this one
 POINTER_BYTES = 8
 
 
@@ -21,8 +23,9 @@ class _Buffer:
     first: int = -1  # position of the first and last access
     last: int = -1
 
-    def overlaps(self, other: _Buffer) -> bool:
-        if min(self.size, other.size) < REUSE_FROM:
+    def excludes(self, other: _Buffer, reuse_from: int) -> bool:
+        """True if the two have no bytes in common."""
+        if min(self.size, other.size) < reuse_from:
             return True
         return self.first <= other.last and other.first <= self.last
 
@@ -39,13 +42,9 @@ def allocate_shared(func: Func, context: Any) -> None:
     """
     buffers: dict[Value, _Buffer] = {}
     _live_ranges(func.body, buffers, 0)
-    placed: list[_Buffer] = []
-    total = 0
-    for buffer in sorted(buffers.values(), key=lambda b: (-b.size, b.first)):
-        offset = _first_fit(buffer, placed)
-        buffer.op.attrs["offset"] = offset
-        placed.append(buffer)
-        total = max(total, offset + buffer.size)
+    total = _place(buffers.values(), REUSE_FROM)
+    if total > SPARED:
+        total = _place(buffers.values(), 0)
     func.attrs["shared_bytes"] = total
     limit = context.target.shared_bytes_per_block if context.target is not None else None
     if limit is not None and total > limit:
@@ -53,7 +52,7 @@ def allocate_shared(func: Func, context: Any) -> None:
         raise CompileError(
             "target.shared_memory",
             f"the kernel needs {total} bytes of shared memory, {context.target} has {limit} per block",
-            largest.op.span,
+            largest.op.span or func.span,
             phase="lower",
             notes=["use smaller blocks, or blocks whose conversions stay within a warp"],
         )
@@ -79,10 +78,18 @@ def _live_ranges(block: Block, buffers: dict[Value, _Buffer], position: int) -> 
     return position
 
 
-def _first_fit(buffer: _Buffer, placed: list[_Buffer]) -> int:
-    offset = 0
-    for other in sorted((p for p in placed if p.overlaps(buffer)), key=lambda p: p.op.offset):
-        if offset + buffer.size <= other.op.offset:
-            break
-        offset = max(offset, other.op.offset + other.size)
-    return offset
+def _place(buffers: Iterable[_Buffer], reuse_from: int) -> int:
+    """Set the offset of every buffer, the largest first, each at the lowest free place; gives the bytes used."""
+    placed: list[_Buffer] = []
+    total = 0
+    for buffer in sorted(buffers, key=lambda b: (-b.size, b.first)):
+        offset = 0
+        taken = (p for p in placed if p.excludes(buffer, reuse_from))
+        for other in sorted(taken, key=lambda p: p.op.offset):
+            if offset + buffer.size <= other.op.offset:
+                break
+            offset = max(offset, other.op.offset + other.size)
+        buffer.op.attrs["offset"] = offset
+        placed.append(buffer)
+        total = max(total, offset + buffer.size)
+    return total

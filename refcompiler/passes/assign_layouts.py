@@ -156,7 +156,9 @@ class _Assigner:
     def convert(self, old: Value, new: Value, layout: LinearLayout) -> Value:
         scope = self.scope_of(old)
         type_ = BlockType(new.type.element, new.type.shape, layout)
-        return self.emit(scope, "convert_layout", new, types=[type_]).result
+        op = self.emit(scope, "convert_layout", new, types=[type_])
+        op.span = old.owner.span if isinstance(old.owner, Op) else None
+        return op.result
 
     def scope_of(self, value: Value) -> Block:
         """The open block in which ``value`` is defined: what depends on it alone is computed there, outside loops."""
