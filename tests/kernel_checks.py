@@ -1,4 +1,4 @@
-"""Runs a kernel in the interpreter and as emulated CUDA for several numbers of warps, against a NumPy reference."""
+"""Runs a kernel in the interpreter, the simulator and as emulated CUDA, for several warps, against NumPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import cuda_emulator
 import numpy as np
 
-from refcompiler import JitFunction
+from refcompiler import JitFunction, simulator
+from refcompiler.jit.compiled import CompiledKernel
 
 
 @cache
@@ -46,21 +47,33 @@ def check(
     expected = {n: wanted.get(n, a.copy()) for n, a in arrays.items()}
     assert wanted.keys() <= arrays.keys()
     mine = {n: a.copy() if n in arrays else a for n, a in arguments.items()}
-    compiled = kernel[grid](**mine, **options)
+    kernel[grid](**mine, **options)
     for name in arrays:
         compare("interpreter", name, mine[name], expected[name])
-    if not cuda_emulator.available():
-        return
     size = grid(arguments) if callable(grid) else grid
     size = size if isinstance(size, tuple) else (size,)
     for num_warps in warps:
         compiled = kernel.warmup(**arguments, num_warps=num_warps, **options)
-        params = compiled.func.params
-        values = [np.asarray(arguments[p.name], getattr(p.type, "numpy", None)) for p in params]
-        left = cuda_emulator.emulate(compiled.asm["cuda"], Path(_folder().name), size, values)
-        for param, array in zip(params, left, strict=True):
-            if param.name in arrays:
-                try:
-                    compare(f"CUDA, {num_warps} warps", param.name, array, expected[param.name])
-                except AssertionError as error:
-                    raise AssertionError(f"{error}\n{compiled.asm['cuda']}") from None
+        _simulate(compiled, size, arguments, expected, num_warps)
+        if cuda_emulator.available():
+            _emulate(compiled, size, arguments, expected, num_warps)
+
+
+def _simulate(compiled: CompiledKernel, grid: tuple, arguments: dict, expected: dict, num_warps: int) -> None:
+    values = {str(p.name): np.copy(arguments[p.name]) for p in compiled.func.params}
+    values = {n: a if n in expected else a.item() for n, a in values.items()}
+    simulator.run(compiled.level("simt"), (*grid, 1, 1)[:3], values, count=False)
+    for name, wanted in expected.items():
+        compare(f"simulator, {num_warps} warps", name, values[name], wanted)
+
+
+def _emulate(compiled: CompiledKernel, grid: tuple, arguments: dict, expected: dict, num_warps: int) -> None:
+    params = compiled.func.params
+    values = [np.asarray(arguments[p.name], getattr(p.type, "numpy", None)) for p in params]
+    left = cuda_emulator.emulate(compiled.asm["cuda"], Path(_folder().name), grid, values)
+    for param, array in zip(params, left, strict=True):
+        if param.name in expected:
+            try:
+                compare(f"CUDA, {num_warps} warps", str(param.name), array, expected[param.name])
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{compiled.asm['cuda']}") from None

@@ -410,3 +410,15 @@ def test_comparisons(dtype):
 def test_fma_adds_an_infinity_to_a_product_that_overflows(infinity):
     huge = np.array([1e300, -1e300, 2.0])
     assert np.array_equal(numeric.fma(huge, np.full(3, 1e300), np.full(3, infinity)), np.full(3, infinity))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("size", [1, 3, 40])
+def test_extrema_skip_signaling_nan(dtype, size):
+    three = np.full(size, 3, dtype)
+    signaling = np.full(size, np.inf, dtype)
+    bits = signaling.view(f"u{signaling.itemsize}")
+    bits += np.ones(1, bits.dtype)  # the smallest payload, quiet bit clear
+    for function in (numeric.maximum, numeric.minimum):
+        assert (function(three, signaling) == 3).all() and (function(signaling, three) == 3).all()
+        assert np.isnan(function(signaling, signaling)).all()

@@ -181,14 +181,18 @@ def absolute(x: np.ndarray) -> np.ndarray:
 
 
 def _extremum(function: np.ufunc, zero: Callable[[np.ndarray, np.ndarray], np.ndarray], doc: str) -> Callable:
-    """``function`` with an order of zeros, -0.0 below +0.0 as PTX has it: NumPy gives either, by the CPU."""
+    """``function`` as PTX has it, where NumPy's result depends on the CPU and the size: -0.0 is below +0.0, and a
+    signaling NaN is a NaN like any other, so that fmax and fmin give the other operand."""
+    skips_nan = function in (np.fmax, np.fmin)
 
     def evaluate(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         result = function(x, y)
         if _is_float(x):
             zeros = result == 0
             if zeros.any():
-                return np.where(zeros & (x == y), zero(x, y), result)
+                result = np.where(zeros & (x == y), zero(x, y), result)
+            if skips_nan and (lost := np.isnan(result)).any():
+                result = np.where(lost, np.where(np.isnan(x), y, x), result)
         return result
 
     evaluate.__name__, evaluate.__doc__ = function.__name__, doc
