@@ -158,7 +158,7 @@ class Interpreter(_Reference):
         return Info(
             name="interp",
             version=_version(),
-            capabilities=frozenset({"fp64", "precise_math"}),
+            capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
             stages=("tile", "tile_opt"),
             phases=(*PHASES, "run"),
             passes=True,
@@ -215,7 +215,7 @@ class Cuda(_Reference):
         return Info(
             name="cuda",
             version=_version(),
-            capabilities=frozenset({"fp64", "precise_math"}),
+            capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
             stages=("laid_out", "simt", "cuda", "ptx", "sass", "resources"),
             phases=PHASES,
             runs=self.cupy is not None,
