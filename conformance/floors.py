@@ -43,7 +43,12 @@ def read_floors(spec: Path) -> dict[str, dict[str, int]]:
 
 
 def floor(spec: Path, target: str, tier: str, info: Info) -> int:
-    """The floor under a whole run of a target; 0 where none is written down."""
+    """The floor under a whole run of a target; 0 where none is written down.
+
+    A target that only compiles has one floor, counted over the tier ``pr``: it does not bind the smaller smoke tier.
+    """
+    if not info.runs and TIERS.index(tier) < TIERS.index("pr"):
+        return 0
     return read_floors(spec).get(target, {}).get(tier if info.runs else "compile", 0)
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from conformance import report_data
+from conformance.adapters import Info
 from conformance.cli import main
 from conformance.errors import SpecError
 from conformance.floors import counts, floor, raise_floors
@@ -223,3 +224,10 @@ def test_a_report_that_is_none_is_told(tmp_path):
 
 def test_no_colour_unless_on_a_terminal():
     assert "\x1b[" not in run("reduction", target=EVIL + "DropsATerm").output
+
+
+def test_the_floor_of_a_target_that_only_compiles_does_not_bind_the_smoke_tier(tmp_path):
+    (tmp_path / "floors.yaml").write_text("cuda: {smoke: 7, pr: 50, compile: 40}\n", encoding="utf-8")
+    runs, compiles = Info("cuda", "1", runs=True), Info("cuda", "1", runs=False)
+    assert [floor(tmp_path, "cuda", t, runs) for t in ("smoke", "pr")] == [7, 50]
+    assert [floor(tmp_path, "cuda", t, compiles) for t in ("smoke", "pr", "gpu")] == [0, 40, 40]
