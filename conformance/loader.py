@@ -12,9 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
-from conformance import model, yaml_text
+from conformance import model, parsed, yaml_text
 from conformance.errors import SpecError
 from conformance.lint import check_feature, check_suite
 from conformance.signatures import SignatureError, entry_name, parse_argument
@@ -38,6 +36,8 @@ def spec_root() -> Path:
 
 @lru_cache(maxsize=8)
 def _validator(schema_file: Path) -> Any:
+    import jsonschema  # not needed for files that were accepted before
+
     schema = json.loads(schema_file.read_text(encoding="utf-8"))
     return jsonschema.Draft202012Validator(schema)
 
@@ -75,7 +75,13 @@ def load_feature(path: Path, root: Path | None = None) -> model.Feature:
     if features and path.resolve().is_relative_to(features):
         relative = path.resolve().relative_to(features)
         expected = ".".join((*relative.parts[:-1], relative.stem))
-    return parse_feature(text, _shown(path), expected)
+    document = parsed.read(_shown(path), text)
+    schema = spec_root() / SCHEMA_PATH
+    checked = parsed.passed(text, schema)
+    feature = _checked_feature(document, expected, checked)
+    if not checked:
+        parsed.note_passed(text, schema)
+    return feature
 
 
 def _shown(path: Path) -> str:
@@ -87,14 +93,20 @@ def _shown(path: Path) -> str:
 
 def parse_feature(text: str, file: str, expected_id: str | None = None) -> model.Feature:
     """A feature from YAML text; `expected_id` is the id its path promises."""
-    document = yaml_text.read(file, text)
-    validate(document, spec_root() / SCHEMA_PATH)
+    return _checked_feature(yaml_text.read(file, text), expected_id, checked=False)
+
+
+def _checked_feature(document: Document, expected_id: str | None, checked: bool) -> model.Feature:
+    """The feature of a document, which is valid by itself where ``checked`` says so."""
+    if not checked:
+        validate(document, spec_root() / SCHEMA_PATH)
     if expected_id is not None and document.data["id"] != expected_id:
         raise document.error(
             "spec.id", f"id is {document.data['id']!r} but the file's place says {expected_id!r}", ("id",)
         )
     feature = _feature(document)
-    check_feature(feature, document)
+    if not checked:
+        check_feature(feature, document)
     return feature
 
 

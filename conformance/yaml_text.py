@@ -34,16 +34,39 @@ WORDS = {
 }
 
 
+class Places:
+    """Marks by path. ``marks`` holds them as JSON can: [line, column, width] by the steps of a path in one text."""
+
+    def __init__(self, marks: dict[str, list[int]] | None = None):
+        self.marks = {} if marks is None else marks
+
+    def __setitem__(self, path: Path, mark: Mark) -> None:
+        self.marks[_joined(path)] = [mark.line, mark.col, mark.width]
+
+    def __getitem__(self, path: Path) -> Mark:
+        return Mark(*self.marks[_joined(path)])
+
+    def __contains__(self, path: Path) -> bool:
+        return _joined(path) in self.marks
+
+    def get(self, path: Path) -> Mark | None:
+        return self[path] if path in self else None
+
+
+def _joined(path: Path) -> str:
+    return "\x1f".join(map(str, path))  # no key of the schema holds this character
+
+
 @dataclass
 class Document:
-    """Plain data of one file and where each part of it stands in the text."""
+    """Plain data of one file and where each part of it stands in the text; ``blocks`` are the block scalars."""
 
     file: str
     text: str
     data: Any = None
-    values: dict[Path, Mark] = field(default_factory=dict)
-    keys: dict[Path, Mark] = field(default_factory=dict)
-    blocks: set[Path] = field(default_factory=set)
+    values: Places = field(default_factory=Places)
+    keys: Places = field(default_factory=Places)
+    blocks: Places = field(default_factory=Places)
     lines: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +87,7 @@ class Document:
         exact = path in self.values and path not in self.blocks
         while path and path not in table:
             path = path[:-1]
-        mark = table.get(path, Mark(1, 1))
+        mark = table.get(path) or Mark(1, 1)
         if offset is not None and exact:
             mark = Mark(mark.line, mark.col + offset[0] + self._quote(mark), offset[1])
         return SpecError(id, message, self.file, mark, self.text, hint)
@@ -116,7 +139,7 @@ def _convert(node: Any, path: Path, document: Document) -> Any:
         raise document.error("spec.anchor", "anchors and aliases are not used here", path, hint="write the value out")
     if isinstance(node, ScalarNode):
         if node.style in ("|", ">"):
-            document.blocks.add(path)
+            document.blocks[path] = mark
         return _scalar(node, path, document)
     if isinstance(node, SequenceNode):
         return [_convert(child, (*path, i), document) for i, child in enumerate(node.value)]

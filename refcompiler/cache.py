@@ -71,6 +71,15 @@ def _feed(digest: Any, part: bytes) -> None:
     digest.update(part)
 
 
+def shared_cache() -> ArtifactCache:
+    """The one cache of this process for the folder that is configured now."""
+    root = config.cache_dir()
+    with _shared_lock:
+        if root not in _shared:
+            _shared[root] = ArtifactCache(root / "artifacts")
+        return _shared[root]
+
+
 class ArtifactCache:
     """Bytes by key (from :func:`artifact_key`), recent ones in memory, all of them under ``root`` on disk.
 
@@ -224,6 +233,10 @@ class ArtifactCache:
                 RuntimeWarning,
                 stacklevel=4,
             )
+
+
+_shared: dict[Path, ArtifactCache] = {}
+_shared_lock = threading.Lock()
 
 
 def _encode(metadata: bytes, data: bytes) -> bytes:
