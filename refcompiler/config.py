@@ -89,6 +89,10 @@ BACKEND: Flag[str] = Flag(
     "TILESPEC_BACKEND", "auto, interp, simt, cuda or mlir", _one_of("auto", "interp", "simt", "cuda", "mlir"), "auto",
     "what `kernel[grid](...)` runs on; auto: the interpreter for NumPy arrays, the GPU for device arrays",
 )  # fmt: skip
+MYTRITON_BACKEND: Flag[str] = Flag(
+    "MYTRITON_BACKEND", "cuda or mlir", _one_of("cuda", "mlir"), "cuda",
+    "the compiler behind kernels of refcompiler.mytriton where TILESPEC_BACKEND names none",
+)  # fmt: skip
 REQUIRE_GPU: Flag[bool] = Flag(
     "TILESPEC_REQUIRE_GPU", "0 or 1", _switch, False,
     "1: a missing or unusable GPU is a failure instead of a reason to skip",
@@ -98,7 +102,7 @@ CUDA_HOME: Flag[Path | None] = Flag(
     "root of an installed CUDA toolkit, searched last for nvdisasm; wheels and PATH come first",
 )  # fmt: skip
 
-FLAGS: tuple[Flag, ...] = (CACHE_DIR, CACHE_MEGABYTES, DUMP, BACKEND, REQUIRE_GPU, CUDA_HOME)
+FLAGS: tuple[Flag, ...] = (CACHE_DIR, CACHE_MEGABYTES, DUMP, BACKEND, MYTRITON_BACKEND, REQUIRE_GPU, CUDA_HOME)
 
 
 def cache_dir() -> Path:

@@ -4,7 +4,7 @@ from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS, attr, operand
 from refcompiler.ir.passes import Pass, PassManager
-from refcompiler.ir.printer import print_func
+from refcompiler.ir.printer import print_func, print_ops
 from refcompiler.ir.rewriter import Rewriter, rewrite, uses
 from refcompiler.ir.verifier import verify
 
@@ -22,6 +22,7 @@ __all__ = [
     "attr",
     "operand",
     "print_func",
+    "print_ops",
     "rewrite",
     "uses",
     "verify",

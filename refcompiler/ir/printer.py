@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from refcompiler.ir.core import Block, Constant, Func, Op, Value, normalise_literal
@@ -20,6 +21,16 @@ _INDENT = "  "
 def print_func(func: Func) -> str:
     """The whole function as text, ending with a newline. Values are numbered in program order."""
     return _Printer(func).text()
+
+
+def print_ops(ops: Iterable[Op]) -> str:
+    """Some ops of a function as its text has them, one a line; parameters print by name."""
+    block = Block(ops=list(ops))
+    printer = _Printer(Func("", []))
+    printer.names = {v: name_of(v.name) for op in block.walk() for v in op.operands if v is not None and v.name}
+    lines: list[str] = []
+    printer.block(block, lines, 0)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def format_literal(value: bool | int | float, dtype: DType) -> str:

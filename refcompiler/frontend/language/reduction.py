@@ -135,7 +135,8 @@ def _bits(function: str, name: str, input: Any, axis: Any, keep_dims: Any) -> Va
     return _named(c, name, value, axis, keep_dims)
 
 
-def _extremum(name: str, input: Any, axis: Any, keep_dims: Any) -> Value:
+def extremum(name: str, input: Any, axis: Any = None, keep_dims: Any = False) -> Value:
+    """One `reduce` with a row such as "maximum" or "maximum_nan"; operands below 32 bits are widened first."""
     c = here()
     ((value,), _) = _blocks(c, (input,))
     element = element_of(value.type)
@@ -147,13 +148,13 @@ def _extremum(name: str, input: Any, axis: Any, keep_dims: Any) -> Value:
 @builtin
 def _maximum_of(input, axis, keep_dims):
     """The largest elements, without their places."""
-    return _extremum("maximum", input, axis, keep_dims)
+    return extremum("maximum", input, axis, keep_dims)
 
 
 @builtin
 def _minimum_of(input, axis, keep_dims):
     """The smallest elements, without their places."""
-    return _extremum("minimum", input, axis, keep_dims)
+    return extremum("minimum", input, axis, keep_dims)
 
 
 @builtin

@@ -1,0 +1,89 @@
+"""`mytriton.jit`: a kernel whose launch returns its ops and its source text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from refcompiler import config
+from refcompiler.ir import Op
+from refcompiler.jit import CompiledKernel
+from refcompiler.jit import jit as triton_jit
+
+
+class LaunchResult(NamedTuple):
+    """What a launch gives: tile ops as the frontend traced them, the same optimised, and the backend's source text.
+
+    The lists and their ops are the caller's own: changing them changes no later launch.
+    """
+
+    ops: list[Op]
+    ssa: list[Op]
+    source: str
+
+
+class Kernel:
+    """A kernel with mytriton's surface. ``kernel[grid](*args, **kwargs)`` compiles it for the arguments, runs it (NumPy
+    arrays in the interpreter, device arrays on their GPU) and gives a LaunchResult."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self.fn = fn
+        self.compiler = triton_jit(fn)
+        self.__kernel_source__ = self.compiler.source  # kernels may call it
+        self.__name__, self.__doc__ = self.compiler.__name__, self.compiler.__doc__
+
+    def __repr__(self) -> str:
+        return f"<mytriton kernel {self.__name__}>"
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The signature of the Python function, annotations evaluated."""
+        return inspect.signature(self.fn, eval_str=True)
+
+    def clear_cache(self) -> None:
+        """Forget every specialisation in memory."""
+        self.compiler.clear_cache()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.compiler(*args, **kwargs)  # raises: a launch needs a grid
+
+    __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
+
+    def __getitem__(self, grid: Any) -> Callable[..., LaunchResult]:
+        def launch(*args: Any, **kwargs: Any) -> LaunchResult:
+            return _result(self.compiler[grid](*self._numbers(args), **self._named_numbers(kwargs)), backend())
+
+        return launch
+
+    def _numbers(self, args: tuple[Any, ...]) -> list[Any]:
+        parameters = self.compiler.source.parameters
+        return [
+            _number(value) if index < len(parameters) and not parameters[index].constexpr else value
+            for index, value in enumerate(args)
+        ]
+
+    def _named_numbers(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        constexprs = {p.name for p in self.compiler.source.parameters if p.constexpr}
+        return {name: value if name in constexprs else _number(value) for name, value in kwargs.items()}
+
+
+def _number(value: Any) -> Any:
+    """A run-time argument: bool is an integer here, as in Python's arithmetic."""
+    return int(value) if isinstance(value, bool) else value
+
+
+def backend() -> str:
+    """The compiler of this launch: TILESPEC_BACKEND where it names one, else MYTRITON_BACKEND."""
+    chosen = config.BACKEND()
+    return chosen if chosen in ("cuda", "mlir") else config.MYTRITON_BACKEND()
+
+
+def _result(compiled: CompiledKernel, stage: str) -> LaunchResult:
+    traced, optimised = compiled.func.clone(), compiled.level("tile_opt").clone()
+    return LaunchResult(traced.body.ops, optimised.body.ops, compiled.asm[stage])
+
+
+def jit(fn: Callable[..., Any]) -> Kernel:
+    """Make a kernel of a Python function, which is never called. Raises CompileError where its source is not found."""
+    return fn if isinstance(fn, Kernel) else Kernel(fn)
