@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import dataclass
 from typing import Any
 
-from refcompiler.cache import ArtifactCache, artifact_key
+from refcompiler.cache import artifact_key, shared_cache
 from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import DType, PointerType
@@ -37,12 +36,6 @@ class Build:
         }
 
 
-@functools.cache
-def artifact_cache() -> ArtifactCache:
-    """The one cache of this process."""
-    return ArtifactCache()
-
-
 def cache_key(compiled: Compiled, arch: str, options: Any) -> str:
     """The identity of machine code: what the kernel means (its tile IR, which holds types, hints, compile-time values
     and captured values), every source text it came from, the options, the architecture, compiler and tools."""
@@ -56,7 +49,7 @@ def cache_key(compiled: Compiled, arch: str, options: Any) -> str:
 
 def stored(key: str) -> Build | None:
     """The build kept under ``key``, or None."""
-    cubin, ptx = artifact_cache().entry(key), artifact_cache().get(_ptx_key(key))
+    cubin, ptx = shared_cache().entry(key), shared_cache().get(_ptx_key(key))
     if cubin is None or ptx is None:
         return None
     meta = cubin.metadata
@@ -73,8 +66,8 @@ def build(cuda: str, simt: Func, tile: Func, arch: str, options: Any, key: str) 
     threads = options.num_warps * WARP_SIZE
     shared = int(simt.attrs.get("shared_bytes", 0))
     made = Build(artifacts.cubin, artifacts.ptx, entry_name(simt), kernel_abi(tile), threads, shared)
-    artifact_cache().put(key, made.cubin, made.metadata())
-    artifact_cache().put(_ptx_key(key), made.ptx.encode())
+    shared_cache().put(key, made.cubin, made.metadata())
+    shared_cache().put(_ptx_key(key), made.ptx.encode())
     return made
 
 
