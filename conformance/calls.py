@@ -46,6 +46,7 @@ class BoundCall:
     options: Mapping[str, Any]
     grid: tuple[int, ...]
     params: Mapping[str, Any]
+    profile: str = "core"
     launch_grid: Any = None
     """The grid in the form the launch passes it: the tuple, a list, an int, or a function of the arguments."""
 
@@ -59,6 +60,7 @@ class BoundCall:
             tuple(self.options.items()),
             arch or DEFAULT_ARCH,
             tuple(emit),
+            profile=self.profile,
         )
 
     def names(self) -> dict[str, Any]:
@@ -99,7 +101,9 @@ def bind(program: model.Program, params: Mapping[str, Any], *, shapes: bool = Tr
     options = {k: evaluate(v, env) if isinstance(v, str) else v for k, v in program.options.items()}
     grid = _extents(program.grid, {**env, **constexprs}) if shapes else ()
     launch_grid = _formed(program, grid) if shapes else ()
-    return BoundCall(source, program.entry, arguments, constexprs, options, grid, dict(params), launch_grid)
+    return BoundCall(
+        source, program.entry, arguments, constexprs, options, grid, dict(params), program.profile, launch_grid
+    )
 
 
 def _extents(texts: Sequence[str], env: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -112,6 +112,7 @@ class Program:
     arguments: tuple[Argument, ...]
     grid: tuple[str, ...]
     grid_form: str = "tuple"
+    profile: str = "core"
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     oracle: Oracle | None = None

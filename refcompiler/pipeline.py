@@ -18,16 +18,19 @@ from refcompiler.passes.form_fma import form_fma
 from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
 from refcompiler.passes.lower_to_simt import lower_to_simt
+from refcompiler.passes.pad_extents import pad_extents
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a launch may choose: warps per program, pipeline stages, contraction to fma, checks of ``assert``."""
+    """What a launch may choose: warps per program, pipeline stages, contraction to fma, checks of ``assert``, and the
+    edition of the language."""
 
     num_warps: int = 4
     num_stages: int = 3
     enable_fp_fusion: bool = True
     debug: bool = False
+    profile: str = "core"
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ TILE = (
 )
 
 LAID_OUT = (
+    Pass("pad_extents", pad_extents, "all that follows distributes powers of two; what runs here has any extents"),
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
     Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
     Pass("dce", dce, "what was rematerialised leaves its original without uses"),
@@ -70,6 +74,7 @@ SIMT = (
 MUST_PRECEDE = (
     ("canonicalize", "cse", "cse compares operands by identity and wants one form of each"),
     ("form_fma", "dce", "a contracted product is left without uses"),
+    ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
     ("dce", "allocate_shared", "a dead exchange would hold its buffer"),
     ("allocate_shared", "insert_barriers", "two buffers conflict only where their bytes overlap"),

@@ -43,7 +43,7 @@ class CompileRequest:
     """One kernel to compile: Triton-surface source, argument types (`*f32`, `*f32:16`, `i32`), constexprs, options.
 
     `emit` names the stages whose text is wanted; `arch` is the GPU architecture where that matters; `file` is where the
-    source came from, if from a file.
+    source came from, if from a file; `profile` is the edition of the language it is written in.
     """
 
     source: str
@@ -54,6 +54,7 @@ class CompileRequest:
     arch: str = "sm_90a"
     emit: tuple[str, ...] = ()
     file: str = ""
+    profile: str = "core"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from conformance.adapters import (
 from conformance.adapters.kernel_source import SourceUnusable, kernel_module
 from conformance.dtypes import DTYPES
 
+PROFILES = ("core", "ext.any_extent")
 PHASES = ("parse", "type", "verify", "lower", "codegen", "launch")
 
 
@@ -50,6 +51,12 @@ def _constexprs(request: CompileRequest) -> dict[str, Any]:
     }
 
 
+def _options(request: CompileRequest) -> dict[str, Any]:
+    """Options of the compiler; an extension of the language is one of them."""
+    profile = {} if request.profile == "core" else {"profile": request.profile}
+    return {**dict(request.options), **profile}
+
+
 def _rejected(error: Any) -> Rejected:
     """One of the compiler's own errors as an answer."""
     span = error.span
@@ -74,7 +81,7 @@ class _Reference:
                 constexprs=_constexprs(request),
                 arch=self._arch(request),
                 backend=self.backend,
-                **dict(request.options),
+                **_options(request),
             )
             self._finish(compiled)
             texts = {s: compiled.asm[s] for s in request.emit if s not in ("cubin", "resources")}
@@ -111,7 +118,7 @@ class _Reference:
             named = {a.name: v for a, v in given if not a.positional}
             if any(a.bent for a in arguments):
                 first = [v for a, v in given if a.positional]
-                kernel[grid](*first, **named, **_constexprs(request), **dict(request.options))
+                kernel[grid](*first, **named, **_constexprs(request), **_options(request))
             else:
                 specialised[grid](**named)
         except InternalError:
@@ -158,6 +165,7 @@ class Interpreter(_Reference):
         return Info(
             name="interp",
             version=_version(),
+            profiles=PROFILES,
             capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
             stages=("tile", "tile_opt"),
             phases=(*PHASES, "run"),
@@ -180,6 +188,7 @@ class Simulator(Interpreter):
         return Info(
             name="simt",
             version=_version(),
+            profiles=PROFILES,
             capabilities=frozenset({"fp64", "precise_math"}),
             stages=("laid_out", "simt"),
             phases=PHASES,
@@ -215,6 +224,7 @@ class Cuda(_Reference):
         return Info(
             name="cuda",
             version=_version(),
+            profiles=PROFILES,
             capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
             stages=("laid_out", "simt", "cuda", "ptx", "sass", "resources"),
             phases=PHASES,

@@ -13,6 +13,7 @@ from refcompiler.errors import CompileError
 from refcompiler.frontend.calls import Calls
 from refcompiler.frontend.context import Context, enter, leave
 from refcompiler.frontend.kernel_source import EMPTY, KernelSource
+from refcompiler.frontend.profile import CORE
 from refcompiler.frontend.scope import Frame, unchanged
 from refcompiler.frontend.signature import parse_signature
 from refcompiler.frontend.statements import Return
@@ -39,19 +40,26 @@ def compile_to_tile(
     signature: str | Mapping[str, Any],
     constexprs: Mapping[str, Any] | None = None,
     hints: Mapping[str, int] | None = None,
+    profile: str = CORE,
 ) -> Func:
     """The tile function of a kernel for parameter types ``signature`` and compile-time values ``constexprs``.
 
     ``fn`` is a Python function, a @jit kernel or a KernelSource; ``signature`` a string such as ``"x:*f32:16,n:i32"``
-    or types by name; ``hints`` known divisors by name. Raises CompileError with the place in the source.
+    or types by name; ``hints`` known divisors by name; ``profile`` the language or an extension of it. Raises
+    CompileError with the place in the source.
     """
     source = fn if isinstance(fn, KernelSource) else getattr(fn, "__kernel_source__", None)
     types, known = parse_signature(signature)
-    return compile_source(source or KernelSource.of(fn), types, constexprs or {}, {**known, **(hints or {})}).func
+    hints = {**known, **(hints or {})}
+    return compile_source(source or KernelSource.of(fn), types, constexprs or {}, hints, profile).func
 
 
 def compile_source(
-    source: KernelSource, types: Mapping[str, Any], constexprs: Mapping[str, Any], hints: Mapping[str, int]
+    source: KernelSource,
+    types: Mapping[str, Any],
+    constexprs: Mapping[str, Any],
+    hints: Mapping[str, int],
+    profile: str = CORE,
 ) -> Compiled:
     """Like ``compile_to_tile`` with types parsed, giving also what the function depends on."""
     header = source.header_span()
@@ -59,7 +67,7 @@ def compile_source(
     params = [Value(_declared(types[p.name], p.const), p.name) for p in source.parameters if p.name in types]
     shown = {name: _printable(value) for name, value in values.items()}
     func = Func(source.name, params, shown, {p.name: hints[p.name] for p in params if p.name in hints}, span=header)
-    context = Context(func)
+    context = Context(func, profile)
     frame = Frame(source)
     compiler = Calls(context, frame)
     context.inline = compiler.inline

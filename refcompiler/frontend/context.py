@@ -7,20 +7,23 @@ from contextvars import ContextVar
 from typing import Any
 
 from refcompiler.errors import CompileError
+from refcompiler.frontend.profile import CORE
 from refcompiler.ir import OPS, Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType, Type
-from refcompiler.ir.verifier import MAX_NUMEL
+from refcompiler.ir.verifier import MAX_NUMEL, too_many
 from refcompiler.source import Span
 
 
 class Context:
     """What functions of the language append ops to. ``span`` is the current call, ``arguments`` its arguments' spans.
 
-    ``inline`` compiles a call of a kernel-language function in place; the compiler sets it.
+    ``inline`` compiles a call of a kernel-language function in place; the compiler sets it. ``profile`` is the
+    language, or the extension of it, that the kernel is written in.
     """
 
-    def __init__(self, func: Func):
+    def __init__(self, func: Func, profile: str = CORE):
         self.func = func
+        self.profile = profile
         self.block = func.body
         self.span: Span | None = func.span
         self.arguments: dict[str, Span] = {}
@@ -44,11 +47,10 @@ class Context:
         if at:
             op.spans = self.arguments | {f: self.arguments[a] for f, a in at.items() if a in self.arguments}
         for result in op.results:
-            if isinstance(result.type, BlockType) and result.type.numel > MAX_NUMEL:
+            if isinstance(result.type, BlockType) and result.type.padded_numel > MAX_NUMEL:
                 raise self.error(
                     "shape.broadcast#E4",
-                    f"a block of {result.type.numel} elements, {result.type}, exceeds the maximum of {MAX_NUMEL}; "
-                    "use a smaller block",
+                    f"{too_many(result.type)}, {result.type}, exceeds the maximum of {MAX_NUMEL}; use a smaller block",
                 )
         self.block.append(op)
         return op

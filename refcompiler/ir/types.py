@@ -93,6 +93,11 @@ class PointerType:
 Element = DType | PointerType
 
 
+def power_of_two_above(extent: int) -> int:
+    """The smallest power of two that is at least the positive ``extent``."""
+    return 1 << (extent - 1).bit_length()
+
+
 @dataclass(frozen=True, slots=True)
 class BlockType:
     """A block of elements. ``layout`` (a LinearLayout) is None at tile level and set at the laid-out level."""
@@ -110,6 +115,14 @@ class BlockType:
         n = 1
         for extent in self.shape:
             n *= extent
+        return n
+
+    @property
+    def padded_numel(self) -> int:
+        """The number of elements with each extent rounded up to a power of two."""
+        n = 1
+        for extent in self.shape:
+            n *= power_of_two_above(extent)
         return n
 
     def __str__(self) -> str:

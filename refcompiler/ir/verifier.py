@@ -11,6 +11,14 @@ from refcompiler.ir.types import BlockType
 MAX_NUMEL = 1 << 20  # elements of one block, as upstream's TRITON_MAX_TENSOR_NUMEL
 
 
+def too_many(type_: BlockType) -> str:
+    """The size of a block in words; where extents are rounded up, the size that counts."""
+    words = f"a block of {type_.numel} elements"
+    if type_.padded_numel == type_.numel:
+        return words
+    return f"{words} ({type_.padded_numel} with extents rounded up to powers of 2)"
+
+
 def verify(func: Func) -> None:
     """Raise CompileError at the first broken rule."""
     names = [p.name for p in func.params] + list(func.constexprs)
@@ -89,14 +97,12 @@ class _Verifier:
             raise self.error(op, "ir.type", f"{op.name} gives {wanted}, its result says {shown}")
 
     def block_type(self, op: Op, type_: BlockType) -> None:
-        if type_.numel > MAX_NUMEL:
-            raise self.error(
-                op,
-                "ir.numel",
-                f"a block of {type_.numel} elements exceeds the maximum of {MAX_NUMEL}; use a smaller block",
-            )
         if any(e < 1 for e in type_.shape):
             raise self.error(op, "ir.extent", f"extents are positive, got {type_.shape}")
+        if type_.padded_numel > MAX_NUMEL:
+            raise self.error(
+                op, "ir.numel", f"{too_many(type_)} exceeds the maximum of {MAX_NUMEL}; use a smaller block"
+            )
         if (type_.layout is not None) != (self.func.level == "laid_out"):
             raise self.error(op, "ir.layout", f"a block has a layout exactly at the laid-out level, here {type_}")
 

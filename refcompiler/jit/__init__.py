@@ -20,6 +20,7 @@ def jit(
     do_not_specialize: Sequence[str | int] = (),
     do_not_specialize_on_alignment: Sequence[str | int] = (),
     debug: bool = False,
+    profile: str = "core",
     version: Any = None,
     repr: Any = None,
     launch_metadata: Any = None,
@@ -28,15 +29,16 @@ def jit(
     """Make a kernel, or a function that kernels call, of a Python function; the function itself is never run.
 
     ``do_not_specialize`` names parameters whose values give no hints, ``do_not_specialize_on_alignment`` those whose
-    divisibility by 16 gives none; ``debug`` keeps assertions on the GPU. The rest is accepted for compatibility and
-    changes nothing. Raises CompileError where the source cannot be read.
+    divisibility by 16 gives none; ``debug`` keeps assertions on the GPU; ``profile`` is "core" or an extension of the
+    language: "ext.any_extent" has blocks of any extent. The rest is accepted for compatibility and changes nothing.
+    Raises CompileError where the source cannot be read.
     """
 
     def decorate(function: Callable[..., Any]) -> JitFunction:
         if isinstance(function, JitFunction):
             return function
         source = KernelSource.of(function)
-        return JitFunction(source, do_not_specialize or (), do_not_specialize_on_alignment or (), bool(debug))
+        return JitFunction(source, do_not_specialize or (), do_not_specialize_on_alignment or (), bool(debug), profile)
 
     return decorate if fn is None else decorate(fn)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from refcompiler.errors import LaunchError
 from refcompiler.frontend import KernelSource, compile_source
+from refcompiler.frontend.profile import CORE, known_profile
 from refcompiler.frontend.signature import parse_signature
 from refcompiler.frontend.types import constexpr
 from refcompiler.jit.compiled import CompiledKernel
@@ -18,7 +19,7 @@ from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize
 _IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
 # Keywords of a launch that are neither arguments of the kernel nor options of the compiler.
 _OF_THE_LAUNCH = ("stream", "warmup")
-_OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "debug")
+_OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "debug", "profile")
 
 
 class JitFunction:
@@ -31,6 +32,7 @@ class JitFunction:
         do_not_specialize: Sequence[str | int] = (),
         do_not_specialize_on_alignment: Sequence[str | int] = (),
         debug: bool = False,
+        profile: str = CORE,
     ):
         self.__kernel_source__ = source
         self.__name__ = source.name
@@ -41,7 +43,9 @@ class JitFunction:
             self.__wrapped__ = source.function
         self.fn = source.function
         self._plain, self._unaligned = do_not_specialize, do_not_specialize_on_alignment
-        self._debug = debug
+        self._own: dict[str, Any] = {"debug": True} if debug else {}
+        if known_profile(profile) != CORE:
+            self._own["profile"] = profile
         self._lock = threading.Lock()
         self._cache: dict[Any, CompiledKernel] = {}
         self._names: tuple[frozenset[str], frozenset[str]] | None = None
@@ -160,14 +164,15 @@ class JitFunction:
             if found is not None and found.compiled.is_current():
                 return found
             static = {k: v.value if isinstance(v, constexpr) else v for k, v in values.items()}
-            compiled = compile_source(self.source, types, static, hints)
-            kernel = self._cache[key] = CompiledKernel(compiled, arch, backend, _options(options))
+            chosen = _options(options)
+            compiled = compile_source(self.source, types, static, hints, chosen.profile)
+            kernel = self._cache[key] = CompiledKernel(compiled, arch, backend, chosen)
             return kernel
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Options of the compiler, and arguments of the kernel."""
         names = {p.name for p in self.source.parameters}
-        options: dict[str, Any] = {"debug": True} if self._debug else {}
+        options = dict(self._own)
         rest: dict[str, Any] = {}
         for name, value in kwargs.items():
             if name in names or name not in (*_OPTIONS, *_IGNORED_OPTIONS):
@@ -197,6 +202,7 @@ def _options(given: dict[str, Any]) -> Any:
     stages = given.get("num_stages", 3)
     if isinstance(stages, bool) or not isinstance(stages, int) or stages < 0:
         raise LaunchError("program.arguments#E2", f"num_stages is a non-negative integer, found {stages!r}")
+    known_profile(given.get("profile", CORE))
     return Options(**given)
 
 

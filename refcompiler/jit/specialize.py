@@ -64,7 +64,9 @@ def unexpected(source: KernelSource, name: str) -> LaunchError:
     import difflib
 
     known = [p.name for p in source.parameters]
-    close = difflib.get_close_matches(name, [*known, "num_warps", "num_stages", "enable_fp_fusion", "debug"], 1)
+    close = difflib.get_close_matches(
+        name, [*known, "num_warps", "num_stages", "enable_fp_fusion", "debug", "profile"], 1
+    )
     advice = f"; did you mean `{close[0]}`?" if close else f"; it has {', '.join(known)}"
     return LaunchError("program.arguments#E1", f"kernel {source.name} has no parameter or option `{name}`{advice}")
 

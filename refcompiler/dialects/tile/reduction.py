@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import math
+
 from refcompiler.dialects.scalar import BY_NAME
-from refcompiler.ir.core import Op
+from refcompiler.ir.core import Constant, Op
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import BlockType, Type, block_or_scalar
+from refcompiler.ir.types import BlockType, DType, Type, block_or_scalar
+
+
+def identity(combine: str, dtype: DType) -> Constant | None:
+    """The element that a combination by that row of the scalar table leaves out of account; None where there is none.
+
+    Extrema skip NaN, so NaN it is for them: -inf would take the place of a NaN among NaNs.
+    """
+    lowest, highest, skipped = -math.inf, math.inf, math.nan
+    if not dtype.is_float:
+        lowest, highest, skipped = dtype.min_int, dtype.max_int, None
+    values = {
+        "add": -0.0 if dtype.is_float else 0,  # 0.0 would make 0.0 of -0.0
+        "mul": 1,
+        "maximum": lowest if skipped is None else skipped,
+        "minimum": highest if skipped is None else skipped,
+        "maximum_nan": lowest,
+        "minimum_nan": highest,
+        "and": dtype.is_bool or -1,
+        "or": 0,
+        "xor": 0,
+    }
+    return Constant(values[combine], dtype) if combine in values else None
 
 
 class Reduce(Op, name="reduce"):

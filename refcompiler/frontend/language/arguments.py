@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from refcompiler.frontend.context import Context, describe, is_runtime
+from refcompiler.frontend.profile import ADVICE, ANY_EXTENT, extent_fits
 from refcompiler.frontend.types import ALL, constexpr, dtype, pointer_type
 from refcompiler.ir import Value
-from refcompiler.ir.types import Element, shape_of
-from refcompiler.ir.verifier import MAX_NUMEL
+from refcompiler.ir.types import I32, BlockType, Element, shape_of
+from refcompiler.ir.verifier import MAX_NUMEL, too_many
 
 
 def static(c: Context, value: Any, at: str, id: str = "control.constexpr#E2") -> Any:
@@ -63,7 +62,7 @@ def element_type(c: Context, value: Any, at: str, id: str = "cast.numeric#E2") -
 
 
 def static_shape(c: Context, value: Any, at: str) -> tuple[int, ...]:
-    """A shape: an integer or a sequence of powers of two known at compile time."""
+    """A shape: an integer or a sequence of extents known at compile time, in profile core powers of two."""
     if isinstance(value, Value | int) or not isinstance(value, tuple | list):
         value = (value,)
     shape = []
@@ -75,16 +74,17 @@ def static_shape(c: Context, value: Any, at: str) -> tuple[int, ...]:
                 f"shape element {index} must be a compile-time integer, found {describe(extent)}",
                 at,
             )
-        if extent < 1 or extent & (extent - 1):
-            raise c.error("creation.full#E1", f"shape element {index} must be a power of 2, found {extent}", at)
+        if extent < 1:
+            kind = "positive" if c.profile == ANY_EXTENT else "a power of 2"
+            raise c.error("creation.full#E1", f"shape element {index} must be {kind}, found {extent}", at)
+        if not extent_fits(extent, c.profile):
+            message = f"shape element {index} must be a power of 2, found {extent}"
+            raise c.error("creation.full#E1", message, at, [ADVICE])
         shape.append(extent)
-    numel = int(np.prod(shape, dtype=object)) if shape else 1
-    if numel > MAX_NUMEL:
-        raise c.error(
-            "shape.broadcast#E4",
-            f"a block of {numel} elements exceeds the maximum of {MAX_NUMEL}; use a smaller block",
-            at,
-        )
+    block = BlockType(I32, tuple(shape))
+    if block.padded_numel > MAX_NUMEL:
+        message = f"{too_many(block)} exceeds the maximum of {MAX_NUMEL}; use a smaller block"
+        raise c.error("shape.broadcast#E4", message, at)
     return tuple(shape)
 
 

@@ -8,6 +8,7 @@ from refcompiler.frontend import semantics
 from refcompiler.frontend.builtin import builtin
 from refcompiler.frontend.context import Context, describe, here
 from refcompiler.frontend.language.arguments import element_type, static_int, static_shape
+from refcompiler.frontend.profile import ADVICE, extent_fits
 from refcompiler.ir import Constant, Value
 from refcompiler.ir.types import I32, BlockType, DType, block_or_scalar, element_of, shape_of
 
@@ -35,9 +36,9 @@ def num_programs(axis):
 
 @builtin
 def arange(start, end):
-    """The integers of [start, end) as a rank-1 int32 block; both constexpr, end - start a power of 2.
+    """The integers of [start, end) as a rank-1 int32 block; both constexpr, end - start a power of 2 in profile core.
 
-    Errors: a run-time bound, end <= start, an extent that is no power of 2. Spec: creation.arange
+    Errors: a run-time bound, end <= start, an extent that the profile does not have. Spec: creation.arange
     """
     c = here()
     start = static_int(c, start, "start", "creation.arange#E4")
@@ -45,10 +46,9 @@ def arange(start, end):
     extent = end - start
     if extent <= 0:
         raise c.error("creation.arange#E1", f"arange's end ({end}) must be greater than its start ({start})", "end")
-    if extent & (extent - 1):
-        raise c.error(
-            "creation.arange#E2", f"arange's extent must be a power of 2, found {end} - {start} = {extent}", "end"
-        )
+    if not extent_fits(extent, c.profile):
+        message = f"arange's extent must be a power of 2, found {end} - {start} = {extent}"
+        raise c.error("creation.arange#E2", message, "end", [ADVICE])
     if start < I32.min_int or end > I32.max_int + 1:
         raise c.error("creation.arange#E3", f"arange must fit in int32, found [{start}, {end})", "end")
     return c.emit("arange", start=start, end=end, types=[BlockType(I32, (extent,))])

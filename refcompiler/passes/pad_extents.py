@@ -1,0 +1,264 @@
+"""Round every extent up to a power of two, and keep what lies beyond an extent out of memory and of combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from refcompiler.dialects.tile.reduction import identity
+from refcompiler.errors import CompileError
+from refcompiler.ir.builder import Builder
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import (
+    BOOL,
+    I32,
+    BlockType,
+    DType,
+    Type,
+    element_of,
+    power_of_two_above,
+    shape_of,
+)
+
+Shape = tuple[int, ...]
+Rule = Callable[["_Padder", Op], list[Value]]
+
+
+def pad_extents(func: Func, context: Any = None) -> Func | None:
+    """The function with blocks of power-of-two extents only; None, and nothing changed, where all are that already.
+
+    An element beyond an extent holds anything: elementwise ops compute it along, and none of them traps. What gives
+    elements an effect leaves those out: loads, stores and assertions by their masks, reductions and scans by the
+    combination's identity, or, where it has none, by a flag for each element that says whether it counts.
+    """
+    values = [
+        *(r for op in func.walk() for r in op.results),
+        *(a for op in func.walk() if op.body for a in op.body.args),
+    ]
+    if all(padded(v.type) == v.type for v in values):
+        return None
+    return _Padder(func).run()
+
+
+def padded(type_: Type) -> Type:
+    """A type with the extents of a block rounded up."""
+    if not isinstance(type_, BlockType):
+        return type_
+    return BlockType(type_.element, tuple(map(power_of_two_above, type_.shape)))
+
+
+class _Padder:
+    """Rebuilds the function; masks of what counts are made once, at its top."""
+
+    def __init__(self, func: Func):
+        self.old = func
+        params = [Value(p.type, p.name) for p in func.params]
+        self.new = Func(func.name, params, func.constexprs, func.hints, func.attrs, func.level, func.span)
+        self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
+        self.builder = Builder(Block())
+        self.top = Builder(Block(), func.span)
+        self.masks: dict[tuple, Value] = {}
+
+    def run(self) -> Func:
+        self.block(self.old.body)
+        for op in (*self.top.block.ops, *self.builder.block.ops):
+            self.new.body.append(op)
+        return self.new
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            with self.builder.at(op.span):
+                results = RULES.get(op.name, _Padder.rebuild)(self, op)
+            for old, new in zip(op.results, results, strict=True):
+                if not isinstance(new, Constant):
+                    new.name = old.name
+                self.values[old] = new
+
+    # --- ops
+    def get(self, old: Value | None) -> Value | None:
+        return old if old is None or isinstance(old, Constant) else self.values[old]
+
+    def rebuild(self, op: Op, *operands: Value | None, **attrs: Any) -> list[Value]:
+        """The op on padded operands, or on those given, with its results and its region padded."""
+        body = None
+        if op.body is not None:
+            body = Block([Value(padded(a.type), a.name) for a in op.body.args])
+            self.values.update(zip(op.body.args, body.args, strict=True))
+            with self.builder.inside(body):
+                self.block(op.body)
+        given = list(operands) or [self.get(o) for o in op.operands]
+        types = [padded(r.type) for r in op.results]
+        new = self.builder.op(op.name, *given, types=types, body=body, **{**op.attrs, **attrs})
+        new.spans = op.spans
+        return new.results
+
+    # --- what counts
+    def within(self, shape: Shape, axis: int) -> Value:
+        """Along ``axis`` of ``shape``, all other axes of extent 1, whether an index is below the extent."""
+        key = (len(shape), axis, shape[axis])
+        if key not in self.masks:
+            extent = power_of_two_above(shape[axis])
+            index = self._once(("arange", extent), "arange", start=0, end=extent, types=[BlockType(I32, (extent,))])
+            mask = self._once(("below", shape[axis]), "cmp_lt", index, Constant(shape[axis], I32))
+            for other in range(len(shape)):
+                if other != axis:
+                    mask = self.top.value("expand_dims", mask, axis=other)
+            self.masks[key] = mask
+        return self.masks[key]
+
+    def _once(self, key: tuple, name: str, *operands: Value, **fields: Any) -> Value:
+        if key not in self.masks:
+            self.masks[key] = self.top.value(name, *operands, **fields)
+        return self.masks[key]
+
+    def counts(self, shape: Shape) -> Value | None:
+        """Which elements of a padded block are elements of ``shape``, up to broadcasting; None if all of them are."""
+        mask = None
+        for axis, extent in enumerate(shape):
+            if extent & (extent - 1):
+                along = self.within(shape, axis)
+                mask = along if mask is None else self._once((shape[: axis + 1], len(shape)), "and", mask, along)
+        return mask
+
+
+def _arange(pad: _Padder, op: Op) -> list[Value]:
+    """Beyond the end counting goes on, and wraps where i32 ends."""
+    extent = power_of_two_above(op.end - op.start)
+    types = [BlockType(I32, (extent,))]
+    if op.start + extent <= 1 << 31:
+        return pad.rebuild(op, end=op.start + extent)
+    index = pad.builder.value("arange", start=0, end=extent, types=types)
+    return [pad.builder.value("add", index, Constant(op.start, I32))]
+
+
+def _access(pad: _Padder, op: Op) -> list[Value]:
+    """A load or store touches no memory beyond the extents."""
+    shape = shape_of(op.results[0].type) if op.results else shape_of(op.pointer.type)
+    valid = pad.counts(shape)
+    operands = [pad.get(o) for o in op.operands]
+    position = [field.name for field in op.operand_fields].index("mask")
+    if valid is not None:
+        mask = operands[position]
+        operands[position] = valid if mask is None else pad.builder.value("and", mask, valid)
+    return pad.rebuild(op, *operands)
+
+
+def _assert(pad: _Padder, op: Op) -> list[Value]:
+    valid = pad.counts(shape_of(op.condition.type))
+    condition = pad.get(op.condition)
+    if valid is not None:
+        condition = pad.builder.value("select", valid, condition, Constant(True, BOOL))
+    return pad.rebuild(op, condition)
+
+
+def _combine(pad: _Padder, op: Op) -> list[Value]:
+    """A reduction in which elements beyond the extents do not take part."""
+    shape = shape_of(op.blocks[0].type)
+    valid = pad.counts(shape)
+    if valid is None:
+        return pad.rebuild(op)
+    neutral = identity(op.combine, element_of(op.blocks[0].type)) if op.body is None else None
+    blocks = [_settled(pad, valid, pad.get(b), neutral) for b in op.blocks]
+    if neutral is not None or not shape[op.axis] & (shape[op.axis] - 1):
+        return pad.rebuild(op, *blocks) if op.body is None else _cloned(pad, op, blocks)
+    return _flagged(pad, op, blocks, shape)
+
+
+def _settled(pad: _Padder, valid: Value, block: Value, neutral: Constant | None) -> Value:
+    """``block`` with a value of no consequence beyond the extents, where it might hold none at all."""
+    element = element_of(block.type)
+    if not isinstance(element, DType):
+        return block
+    return pad.builder.value("select", valid, block, neutral or Constant(0, element))
+
+
+def _cloned(pad: _Padder, op: Op, blocks: list[Value], body: Block | None = None) -> list[Value]:
+    """The op with a region on other blocks."""
+    values: dict[Value, Value] = dict(pad.values)
+    if body is None:
+        body = Block([Value(a.type, a.name) for a in op.body.args])
+        values.update(zip(op.body.args, body.args, strict=True))
+        for inner in op.body.ops:
+            body.append(inner.clone(values))
+    new = pad.builder.op(op.name, *blocks, body=body, **{**op.attrs, "combine": ""})
+    new.spans = op.spans
+    return new.results
+
+
+def _flagged(pad: _Padder, op: Op, blocks: list[Value], shape: Shape) -> list[Value]:
+    """Combine pairs of elements and flags: where one of two does not count the other stays as it is."""
+    flag = pad.within(shape, op.axis)
+    whole = tuple(map(power_of_two_above, shape))
+    if shape_of(flag.type) != whole:
+        flag = pad.builder.value("broadcast", flag, types=[BlockType(BOOL, whole)])
+    elements = [element_of(b.type) for b in blocks]
+    body = Block([Value(t) for t in (*elements, BOOL) * 2])
+    count = len(elements) + 1
+    left, right = body.args[:count], body.args[count:]
+    with pad.builder.inside(body):
+        combined = _combined(pad, op, [*left[:-1], *right[:-1]])
+        chosen = []
+        for both, x, y in zip(combined, left, right, strict=False):
+            chosen.append(pad.builder.value("select", left[-1], pad.builder.value("select", right[-1], both, x), y))
+        pad.builder.op("yield", *chosen, pad.builder.value("or", left[-1], right[-1]))
+    return _cloned(pad, op, [*blocks, flag], body)[:-1]
+
+
+def _combined(pad: _Padder, op: Op, arguments: list[Value]) -> list[Value]:
+    """What the combination of ``op`` gives for the scalars ``arguments``, computed here."""
+    if op.body is None:
+        return [pad.builder.value(op.combine, *arguments)]
+    values = {**pad.values, **dict(zip(op.body.args, arguments, strict=True))}
+    for inner in op.body.ops:
+        if inner.terminator:
+            return [values.get(v, v) for v in inner.operands]
+        pad.builder.add(inner.clone(values))
+    raise AssertionError("a region ends with yield")
+
+
+def _reshape(pad: _Padder, op: Op) -> list[Value]:
+    """Row-major order survives padding where only the outermost axis of each group of axes is padded."""
+    source, target = shape_of(op.x.type), shape_of(op.result.type)
+    if keeps_order(source, target):
+        return pad.rebuild(op)
+    raise CompileError(
+        "ext.any_extent#E1", f"no lowering yet of the reshape from {source} to {target}", op.span, phase="lower"
+    )
+
+
+def keeps_order(source: Shape, target: Shape) -> bool:
+    """Whether the reshape of the padded block is the padded reshape.
+
+    The two shapes fall into groups of axes with equal numbers of elements, as short as possible. In a group the place
+    of an element does not change if all its axes but the first are powers of two.
+    """
+    for group in _groups(source, target):
+        if any(extent & (extent - 1) for side in group for extent in side[1:]):
+            return False
+    return True
+
+
+def _groups(source: Shape, target: Shape) -> list[tuple[Shape, Shape]]:
+    groups = []
+    source, target = (tuple(e for e in shape if e > 1) for shape in (source, target))
+    while source or target:
+        i = j = 1
+        left, right = source[0], target[0]
+        while left != right:
+            if left < right:
+                left, i = left * source[i], i + 1
+            else:
+                right, j = right * target[j], j + 1
+        groups.append((source[:i], target[:j]))
+        source, target = source[i:], target[j:]
+    return groups
+
+
+RULES: dict[str, Rule] = {
+    "arange": _arange,
+    "assert": _assert,
+    "load": _access,
+    "store": _access,
+    "reduce": _combine,
+    "reshape": _reshape,
+}
