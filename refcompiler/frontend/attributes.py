@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.frontend.builtin import MEMBERS
-from refcompiler.frontend.context import Context, describe
+from refcompiler.frontend.context import Context, describe, is_runtime
 from refcompiler.frontend.language.shape import transposed
 from refcompiler.frontend.types import constexpr, to_language
 from refcompiler.ir import Value
@@ -23,6 +23,14 @@ NOT_YET = frozenset(
     "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril sort split squeeze "
     "store_tensor_descriptor swizzle2d to_tensor topk unsqueeze view".split()
 )
+# Methods of compile-time containers: those that change nothing in place.
+_CONTAINERS: dict[type, tuple[str, ...]] = {
+    tuple: ("index", "count"),
+    dict: ("get", "items", "keys", "values"),
+    frozenset: ("union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint"),
+}
+_IN_PLACE = dict.fromkeys(("append", "extend", "insert"), "; lists are tuples here: write t = (*t, x)")
+_IN_PLACE |= dict.fromkeys(("update", "setdefault", "pop", "popitem", "clear"), "; write d = {**d, key: value}")
 _PROPERTIES = ("T", "dtype", "numel", "shape", "type")
 
 
@@ -40,8 +48,12 @@ def attribute(c: Context, owner: Any, name: str) -> Any:
         return _of_value(c, owner, name)
     if isinstance(owner, types.ModuleType):
         return _of_module(c, owner, name)
-    if name.startswith("_") or not hasattr(owner, name):
-        raise c.error("language.syntax#E4", f"{describe(owner)} has no attribute `{name}` that kernels can use")
+    kept = _CONTAINERS.get(type(owner))
+    if name.startswith("_") or not hasattr(owner, name) or (kept is not None and name not in kept):
+        advice = _IN_PLACE.get(name, "") if kept is not None else ""
+        raise c.error("language.syntax#E4", f"{describe(owner)} has no attribute `{name}` that kernels can use{advice}")
+    if is_runtime(owner) and name in ("index", "count"):
+        raise c.error("control.constexpr#E2", f"`.{name}` compares compile-time elements only, found {describe(owner)}")
     found = getattr(owner, name)
     return found.value if isinstance(found, constexpr) else found
 

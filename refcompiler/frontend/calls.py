@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import types
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,20 @@ import numpy as np
 from refcompiler.errors import TileSpecError
 from refcompiler.frontend.attributes import Method, attribute
 from refcompiler.frontend.builtin import Builtin
-from refcompiler.frontend.context import describe, is_runtime
+from refcompiler.frontend.context import describe, elements, is_runtime
 from refcompiler.frontend.kernel_source import KernelSource
 from refcompiler.frontend.language import math
 from refcompiler.frontend.loops import Loops
 from refcompiler.frontend.nested import NestedFunction
 from refcompiler.frontend.scope import PYTHON_FUNCTIONS, Frame
+from refcompiler.frontend.sequences import REARRANGE, Argument, folded, rearranged
 from refcompiler.frontend.statements import Return
 from refcompiler.frontend.types import constexpr, tensor
 from refcompiler.ir import Value
 from refcompiler.source import Span
 
 _MAX_DEPTH = 40
+_ORDERLESS = (len, sorted, min, max, set, frozenset, any, all, bool, isinstance)  # their result needs no order of a set
 _RUNTIME_FORMS: dict[Any, Any] = {min: math.minimum, max: math.maximum, abs: math.abs}
 
 _RUNTIME_ADVICE = {
@@ -38,15 +41,6 @@ _RUNTIME_ADVICE = {
     "exp": "tl.exp(x)",
     "log": "tl.log(x)",
 }
-
-
-class Argument:
-    """An argument of a call and where it stands."""
-
-    __slots__ = ("node", "value")
-
-    def __init__(self, value: Any, node: ast.AST):
-        self.value, self.node = value, node
 
 
 class Calls(Loops):
@@ -69,9 +63,12 @@ class Calls(Loops):
                 positional.append(Argument(self.expr(argument), argument))
         keywords: dict[str, Argument] = {}
         for keyword in node.keywords:
-            if keyword.arg is None:
-                raise self.unsupported(keyword, "`**` in a call is not supported; write the keywords out")
-            keywords[keyword.arg] = Argument(self.expr(keyword.value), keyword.value)
+            given = {keyword.arg: self.expr(keyword.value)} if keyword.arg else self.mapping(keyword.value)
+            for name, value in given.items():
+                if not isinstance(name, str) or name in keywords:
+                    wrong = f"gets `{name}` twice" if name in keywords else f"has a keyword that is no string: {name!r}"
+                    raise self.error("control.calls#E3", f"the call {wrong}", keyword)
+                keywords[name] = Argument(value, keyword.value)
         return self.dispatch(node, function, positional, keywords)
 
     def dispatch(self, node: ast.Call, function: Any, args: list[Argument], kwargs: dict[str, Argument]) -> Any:
@@ -96,8 +93,11 @@ class Calls(Loops):
         runtime = next((a for a in (*args, *kwargs.values()) if is_runtime(a.value)), None)
         if function in (getattr, hasattr) and args and isinstance(args[0].value, Value):
             return self.reflect(node, function, values)
-        if function is len and len(values) == 1 and isinstance(values[0], tuple):
-            return len(values[0])
+        if isinstance(function, type | types.BuiltinFunctionType) and function in REARRANGE and (args or kwargs):
+            return rearranged(self, node, function, args, kwargs)
+        if function is map and len(args) > 1:
+            rounds = zip(*(self.sequence_of(a) for a in args[1:]), strict=False)
+            return tuple(self.dispatch(node, values[0], [Argument(v, node) for v in r], {}) for r in rounds)
         if runtime is not None:
             return self.runtime_form(node, function, args, runtime)
         return self.call_python(node, function, values, {k: a.value for k, a in kwargs.items()})
@@ -140,6 +140,8 @@ class Calls(Loops):
             name = parameter.name
             if name in bound and parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 value: Any = tuple(a.value for a in bound[name])
+            elif name in bound and parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                value = {key: a.value for key, a in bound[name].items()}
             elif name in bound:
                 value = bound[name].value
                 if parameter.constexpr and is_runtime(value):
@@ -147,6 +149,8 @@ class Calls(Loops):
                     raise self.error("control.constexpr#E2", message, bound[name].node)
             elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 value = ()
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                value = {}
             else:
                 value = parameter.default
             frame.bind(name, value, parameter.node)
@@ -190,12 +194,23 @@ class Calls(Loops):
                 "control.calls#E3", f"{source.name}{source.signature} gets {len(values)} scalars: {error}", at
             ) from None
         for parameter in source.parameters:
-            frame.bind(parameter.name, bound.get(parameter.name, parameter.default), parameter.node)
+            value = bound.get(
+                parameter.name, () if parameter.kind is parameter.kind.VAR_POSITIONAL else parameter.default
+            )
+            frame.bind(parameter.name, value, parameter.node)
         result = self.run(frame, source.tree)
         c.span, c.arguments = saved
         return result
 
     # --- Python
+    def sequence_of(self, argument: Argument) -> tuple:
+        found = elements(argument.value)
+        if found is None:
+            raise self.no_sequence(
+                argument.node, argument.value, "`map` takes compile-time sequences", "control.calls#E2"
+            )
+        return found
+
     def plain_range(self, node: ast.Call, args: list[Argument]) -> range:
         runtime = next((a for a in args if is_runtime(a.value)), None)
         if runtime is not None:
@@ -220,13 +235,12 @@ class Calls(Loops):
     def runtime_form(self, node: ast.Call, function: Any, args: list[Argument], runtime: Argument) -> Any:
         """Python's min, max and abs on run-time values; everything else explains what to write."""
         form = _RUNTIME_FORMS.get(function) if isinstance(function, types.BuiltinFunctionType) else None
-        if form is math.abs and len(args) == 1:
+        if form is math.abs and len(args) == 1 and isinstance(args[0].value, Value):
             return self.call_builtin(node, form.__tile_builtin__, args, {})
-        if form is not None and len(args) > 1:
-            result = args[0]
-            for other in args[1:]:
-                result = Argument(self.call_builtin(node, form.__tile_builtin__, [result, other], {}), node)
-            return result.value
+        if function in (sum, min, max) and args:
+            found = folded(self, self.call_builtin, node, function, args)
+            if found is not None:
+                return found
         name = getattr(function, "__name__", describe(function))
         advice = f"; use {_RUNTIME_ADVICE[name]}" if name in _RUNTIME_ADVICE else ""
         message = (
@@ -245,13 +259,23 @@ class Calls(Loops):
                 "@constexpr_function to call it while compiling"
             )
             raise self.error("control.calls#E2", message, node.func)
-        result = self.compute(node, lambda: function(*values, **keywords))
-        if isinstance(result, np.generic):
-            return result.item()
-        return result.value if isinstance(result, constexpr) else result
+        if function not in _ORDERLESS and (
+            disordered := next((a for a in values if isinstance(a, set | frozenset)), None)
+        ):
+            raise self.no_sequence(node, disordered, f"`{function.__name__}` would show one")
+        return plain(self.compute(node, lambda: function(*values, **keywords)))
 
     def __call__(self) -> None:
         self.statements(self.frame.source.tree.body)
+
+
+def plain(value: Any) -> Any:
+    """What Python gave, as kernels hold it: NumPy's numbers as Python's, lists and iterators as tuples."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | KeysView | ValuesView | ItemsView | Iterator):
+        return tuple(plain(v) for v in value)
+    return value.value if isinstance(value, constexpr) else value
 
 
 def callable_at_compile_time(function: Any) -> bool:
@@ -261,7 +285,7 @@ def callable_at_compile_time(function: Any) -> bool:
     if function in [getattr(builtins, name) for name in PYTHON_FUNCTIONS]:
         return True
     owner = getattr(function, "__self__", None)
-    if isinstance(owner, str | int | float | tuple | list):
+    if isinstance(owner, str | int | float | tuple | dict | frozenset):
         return True  # C.bit_length()
     module = (getattr(function, "__module__", None) or type(function).__module__).split(".")[0]
     return module in ("math", "operator", "numpy", "refcompiler", "_operator")

@@ -108,6 +108,9 @@ def _constexpr_values(source: KernelSource, types: Mapping[str, Any], constexprs
         )
     values: dict[str, Any] = {}
     for p in source.parameters:
+        if p.kind in (p.kind.VAR_POSITIONAL, p.kind.VAR_KEYWORD):
+            message = "a kernel takes no * and no ** parameters; name the parameters"
+            raise CompileError("language.syntax#E1", message, source.span(p.node), phase="parse")
         if p.name in types:
             if p.constexpr:
                 message = f"parameter `{p.name}` of {source.name} is constexpr; give it a value, not a type"

@@ -89,10 +89,19 @@ def leave(token: Any) -> None:
 
 
 def is_runtime(value: Any) -> bool:
-    """Whether a frontend value exists when the kernel runs: an SSA value, or a tuple with one in it."""
+    """Whether a frontend value exists when the kernel runs: an SSA value, or a tuple or dict with one in it."""
     if isinstance(value, tuple | list):
         return any(is_runtime(v) for v in value)
+    if isinstance(value, dict):
+        return any(is_runtime(v) for v in value.values())
     return isinstance(value, Value)
+
+
+def elements(value: Any) -> tuple | None:
+    """The elements of a compile-time sequence: a tuple, list, range, string, or the keys of a dict. None otherwise."""
+    if isinstance(value, tuple | list | range | str | dict):
+        return tuple(value)
+    return None
 
 
 def describe(value: Any) -> str:
@@ -103,4 +112,6 @@ def describe(value: Any) -> str:
         return f"a run-time {value.type}"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
+    if isinstance(value, dict):
+        return f"a dict of {len(value)}"
     return f"constexpr {value!r}"

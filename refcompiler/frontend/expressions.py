@@ -46,15 +46,10 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "Not": operator.not_,
 }
 _ADVICE = {
-    "Lambda": "a lambda is not supported; write a function with def",
-    "Await": "await is not supported",
-    "Yield": "yield is not supported",
-    "YieldFrom": "yield is not supported",
-    "Dict": "a dict is not supported; use separate names or a tuple",
-    "Set": "a set is not supported; use a tuple",
-    "DictComp": "a dict comprehension is not supported; use a tuple",
-    "SetComp": "a set comprehension is not supported; use a tuple",
-    "GeneratorExp": "a generator is not supported; write a list comprehension",
+    "Await": "`await` is not supported; kernels do not wait",
+    "Yield": "`yield` is not supported; return a tuple of the values",
+    "YieldFrom": "`yield` is not supported; return a tuple of the values",
+    "Starred": "`*` stands in a call, a tuple or a target only",
 }
 
 
@@ -118,30 +113,16 @@ class Expressions:
     def visit_Call(self, node: ast.Call) -> Any:
         return self.call(node)
 
-    def visit_Tuple(self, node: ast.Tuple | ast.List) -> tuple:
-        out: list[Any] = []
-        for element in node.elts:
-            if isinstance(element, ast.Starred):
-                out += self.sequence(element.value)
-            else:
-                out.append(self.expr(element))
-        return tuple(out)
-
-    def visit_List(self, node: ast.List) -> tuple:
-        return self.visit_Tuple(node)
-
-    def sequence(self, node: ast.expr) -> tuple:
-        """A compile-time sequence to unpack."""
-        value = self.expr(node)
-        if isinstance(value, tuple | list | range):
-            return tuple(value)
-        raise self.error("language.syntax#E1", f"only a tuple can be unpacked, found {describe(value)}", node)
-
     # --- operators
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        return self.binary(
-            node, type(node.op).__name__, self.expr(node.left), self.expr(node.right), node.left, node.right
-        )
+        spine = [node]  # a long chain nests to the left: no recursion along it
+        while isinstance(spine[-1].left, ast.BinOp):
+            spine.append(spine[-1].left)
+        value = self.expr(spine[-1].left)
+        for link in reversed(spine):
+            value = self.binary(link, type(link.op).__name__, value, self.expr(link.right), link.left, link.right)
+            value = value.value if type(value) is constexpr else value
+        return value
 
     def binary(self, node: ast.AST, name: str, x: Any, y: Any, left: ast.AST, right: ast.AST) -> Any:
         """An arithmetic operator; ``left`` and ``right`` are where errors about one operand point."""
@@ -201,15 +182,20 @@ class Expressions:
     def comparison(self, node: ast.AST, name: str, x: Any, y: Any, left: ast.AST, right: ast.AST) -> Any:
         if name in ("Is", "IsNot"):
             return (x is y or (x == y and not is_runtime((x, y)) and type(x) is type(y))) == (name == "Is")
-        runtime = isinstance(x, Value) or isinstance(y, Value)
-        if runtime and (x is None or y is None) and name in ("Eq", "NotEq"):
-            return name == "NotEq"
-        if not runtime:
-            return self.compute(node, _PYTHON[name], x, y)
-        lower = semantics.COMPARE.get(name)
-        if lower is None:
-            raise self.unsupported(node, "`in` is for compile-time values only; combine comparisons with |")
-        return semantics.compare(self.at(node, x=left, y=right), lower, x, y)
+        if (x is None or y is None) and name in ("Eq", "NotEq"):
+            return (x is y) == (name == "Eq")
+        if name in ("In", "NotIn"):
+            if is_runtime(x) or (is_runtime(y) and not isinstance(y, dict)):
+                message = "`in` is for compile-time values only; compare the elements and combine the results with |"
+                raise self.unsupported(node, message)
+        elif isinstance(x, Value) or isinstance(y, Value):
+            return semantics.compare(self.at(node, x=left, y=right), semantics.COMPARE[name], x, y)
+        elif is_runtime((x, y)):
+            message = (
+                "tuples with run-time values are not compared; compare the elements and combine the results with &"
+            )
+            raise self.unsupported(node, message)
+        return self.compute(node, _PYTHON[name], x, y)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         condition = self.decide(node.test, "a conditional expression")
@@ -237,8 +223,9 @@ class Expressions:
             indices = tuple(self.index(item) for item in items)
             return indexed(self.at(node), owner, indices)
         index = self.index(node.slice)
-        if isinstance(index, Value):
-            message = f"an index into a tuple must be constexpr, found {describe(index)}"
+        if is_runtime(index):
+            kind = "a dict" if isinstance(owner, dict) else "a tuple"
+            message = f"an index into {kind} must be constexpr, found {describe(index)}"
             raise self.error("control.constexpr#E2", message, node.slice)
         return self.compute(node, operator.getitem, owner, index)
 
@@ -255,6 +242,8 @@ class Expressions:
         if is_runtime(value):
             message = f"an f-string formats compile-time values only, found {describe(value)}"
             raise self.error("control.constexpr#E2", message, node.value)
+        if isinstance(value, set | frozenset):
+            raise self.error("language.structures#E1", "a set has no order: use sorted(...)", node.value)
         converters: dict[int, Callable[[Any], Any]] = {115: str, 114: repr, 97: ascii}
         converted = converters[node.conversion](value) if node.conversion in converters else value
         spec = self.expr(node.format_spec) if node.format_spec else ""
@@ -264,22 +253,4 @@ class Expressions:
         self.assign(node.target, self.raw(node.value), node)
         return self.visit_Name(node.target)
 
-    def visit_ListComp(self, node: ast.ListComp) -> tuple:
-        """One generator over a compile-time sequence, unrolled."""
-        if len(node.generators) != 1:
-            raise self.unsupported(node, "nested comprehensions are not supported")
-        generator = node.generators[0]
-        own = {n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name)}
-        hidden = {n: v for n, v in self.frame.names.items() if n in own}
-        out = []
-        for item in self.sequence(generator.iter):
-            self.bind_static(generator.target, item)
-            if all(self.decide(test, "a filter") for test in generator.ifs):
-                out.append(self.expr(node.elt))
-        for name in own:  # what `:=` binds inside stays, as in Python
-            self.frame.names.pop(name, None)
-        self.frame.names.update(hidden)
-        return tuple(out)
-
     assign: Callable[[ast.expr, Any, ast.AST], None]
-    bind_static: Callable[[ast.expr, Any], None]

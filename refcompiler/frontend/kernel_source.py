@@ -13,6 +13,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from refcompiler.errors import CompileError
+from refcompiler.frontend.rules import STRICT, Rules
 from refcompiler.frontend.types import constexpr, dtype, pointer_type
 from refcompiler.source import Span, register_text, source_line, span_of
 
@@ -37,7 +38,7 @@ class KernelSource:
 
     ``text`` starts at 1-based ``first_line`` of ``file``, each line ``first_column`` bytes in; ``scope`` and ``cells``
     resolve the names it does not bind. Parsing happens at first use and once. ``library`` functions are part of the
-    language: errors inside them are reported at the call.
+    language: errors inside them are reported at the call. ``defaults`` are those of a nested function, evaluated.
     """
 
     def __init__(
@@ -52,11 +53,14 @@ class KernelSource:
         library: bool = False,
         first_column: int = 0,
         tree: ast.FunctionDef | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        rules: Rules = STRICT,
     ):
         self.name, self.text, self.file, self.first_line = name, text, file, first_line
         self.first_column = first_column
         self.scope, self.cells = scope, dict(cells or {})
         self.function, self.library = function, library
+        self.defaults, self.rules = defaults, rules
         if tree is not None:
             self.__dict__["tree"] = tree
 
@@ -130,12 +134,7 @@ class KernelSource:
         keyword = [(a, kinds.KEYWORD_ONLY) for a in arguments.kwonlyargs]
         rows += list(zip(keyword, arguments.kw_defaults, strict=True))
         if arguments.kwarg:
-            raise CompileError(
-                "language.syntax#E1",
-                "**kwargs is not supported; name the parameters",
-                self.span(arguments.kwarg),
-                phase="parse",
-            )
+            rows.append(((arguments.kwarg, kinds.VAR_KEYWORD), None))
         return tuple(self._parameter(arg, kind, default) for (arg, kind), default in rows)
 
     def _parameter(self, arg: ast.arg, kind: inspect._ParameterKind, default: ast.expr | None) -> Parameter:
@@ -151,6 +150,8 @@ class KernelSource:
         return Parameter(arg.arg, kind, value, is_constexpr, forced or text, const, arg)
 
     def _default(self, name: str, node: ast.expr) -> Any:
+        if self.defaults is not None:
+            return self.defaults[name]
         if self.function is not None:
             values = inspect.signature(self.function).parameters[name].default
             return values.value if isinstance(values, constexpr) else values

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from refcompiler.frontend import semantics
-from refcompiler.frontend.context import describe, is_runtime
+from refcompiler.frontend.context import describe, elements, is_runtime
 from refcompiler.frontend.language import control
 from refcompiler.frontend.promotion import promote
 from refcompiler.frontend.statements import Break, Continue, Statements
@@ -30,8 +31,19 @@ class Loops(Statements):
                 )
             self.runtime_loop(node)
         else:
-            message = "a for loop runs over range(...), tl.range(...) or tl.static_range(...) only"
-            raise self.error("control.for_range#E7", message, node.iter)
+            self.unroll(node, self.iterated(node.iter))
+
+    def iterated(self, node: ast.expr) -> tuple:
+        """The elements of a compile-time sequence that a loop is unrolled over."""
+        value = self.expr(node)
+        found = elements(value)
+        if found is None:
+            message = (
+                "a for loop runs over range(...), tl.range(...), tl.static_range(...) or a compile-time sequence such "
+                "as a tuple"
+            )
+            raise self.no_sequence(node, value, message, "control.for_range#E7")
+        return found
 
     def callee(self, node: ast.expr) -> Any:
         return self.expr(node.func) if isinstance(node, ast.Call) else None
@@ -80,7 +92,9 @@ class Loops(Statements):
         start, stop, step = values.values()
         if step == 0:
             raise self.error("control.static_range#E2", "the step of a range cannot be 0", nodes["step"])
-        rounds = range(start, stop, step)
+        self.unroll(node, range(start, stop, step))
+
+    def unroll(self, node: ast.For, rounds: Sequence[Any]) -> None:
         if len(rounds) > _UNROLL_LIMIT:
             message = f"unrolling {len(rounds)} rounds; at most {_UNROLL_LIMIT}, use tl.range"
             raise self.error("control.static_range#E3", message, node.iter)
@@ -232,9 +246,14 @@ def assigned_names(body: list[ast.stmt]) -> list[str]:
     names: dict[str, None] = {}
 
     def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.FunctionDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef):
+            names.setdefault(node.name)
             return
-        if isinstance(node, ast.ListComp):  # has names of its own; only `:=` binds outside
+        if isinstance(node, ast.Lambda):
+            return
+        if isinstance(
+            node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+        ):  # has names of its own; only `:=` binds outside
             for inner in ast.walk(node):
                 if isinstance(inner, ast.NamedExpr):
                     names.setdefault(inner.target.id)

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from refcompiler.frontend.kernel_source import KernelSource
 from refcompiler.frontend.scope import Frame
 
 
 class NestedFunction:
-    """A `def` inside a kernel, with the frame whose names it sees."""
+    """A `def` or a `lambda` inside a kernel, with the frame whose names it sees and its defaults."""
 
-    def __init__(self, frame: Frame, node: ast.FunctionDef):
+    def __init__(self, frame: Frame, node: ast.FunctionDef | ast.Lambda, defaults: dict[str, Any]):
         outer = frame.source
+        tree = node if isinstance(node, ast.FunctionDef) else as_definition(node)
         self.frame = frame
         self.source = KernelSource(
-            node.name,
+            tree.name,
             outer.text,
             outer.file,
             outer.first_line,
             outer.scope,
             outer.cells,
+            library=outer.library,
             first_column=outer.first_column,
-            tree=node,
+            tree=tree,
+            defaults=defaults,
+            rules=outer.rules,
         )
 
     def __repr__(self) -> str:
         return f"<function {self.source.name}>"
+
+
+def as_definition(node: ast.Lambda) -> ast.FunctionDef:
+    """The `def` that means the same as a lambda."""
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    definition = ast.FunctionDef("lambda", node.args, [body], [], None)
+    return ast.copy_location(definition, node)

@@ -18,8 +18,8 @@ from refcompiler.source import Span
 
 # Python's own functions that kernels may call on compile-time values.
 PYTHON_FUNCTIONS = frozenset(
-    "abs all any bool divmod enumerate float getattr hasattr int isinstance len list max min pow print range "
-    "reversed round sorted str sum tuple zip".split()
+    "abs all any ascii bin bool chr dict divmod enumerate float format frozenset getattr hasattr hex int isinstance "
+    "len list map max min oct ord pow print range repr reversed round set sorted str sum tuple zip".split()
 )
 _CLASSES = (type, constexpr, dtype, pointer_type, block_type)
 
@@ -42,6 +42,7 @@ class Frame:
         self.names: dict[str, Any] = {}
         self.bound_at: dict[str, ast.AST] = {}
         self.lost: dict[str, str] = {}  # names without a value any more -> why
+        self.deleted: set[str] = set()
         self.constexprs: dict[str, ast.AST | None] = {}  # names annotated constexpr -> the statement
         self.frozen: set[str] = set()  # induction variables of run-time loops
         self.loops: list[str] = []  # "static" or "runtime", outermost first
@@ -53,17 +54,22 @@ class Frame:
         self.names[name] = value
         self.bound_at[name] = node
         self.lost.pop(name, None)
+        self.deleted.discard(name)
 
 
 def resolve(context: Context, frame: Frame, node: ast.Name) -> Any:
     """What a name refers to: a local, a name of an enclosing function, a captured object, a Python function."""
     name = node.id
     at: Frame | None = frame
+    locals_: set[str] = set()
     while at is not None:
+        locals_.update(at.names)
         if name in at.names:
             return at.names[name]
         if name in at.lost:
             raise CompileError("control.for_range#E6", at.lost[name], frame.span(node))
+        if name in at.deleted:
+            raise CompileError("language.syntax#E2", f"`{name}` was deleted", frame.span(node))
         at = at.enclosing
     found = frame.source.lookup(name)
     if found is not EMPTY:
@@ -72,7 +78,7 @@ def resolve(context: Context, frame: Frame, node: ast.Name) -> Any:
         return captured
     if name in PYTHON_FUNCTIONS:
         return getattr(builtins, name)
-    known = {*frame.names, *frame.source.scope, *frame.source.cells, *PYTHON_FUNCTIONS}
+    known = {*locals_, *frame.source.scope, *frame.source.cells, *PYTHON_FUNCTIONS}
     close = difflib.get_close_matches(name, sorted(known), 1)
     advice = f"; did you mean `{close[0]}`?" if close else ""
     if hasattr(builtins, name):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from refcompiler.frontend.context import describe, is_runtime
-from refcompiler.frontend.expressions import Expressions
+from refcompiler.frontend.context import describe, elements, is_runtime
+from refcompiler.frontend.displays import Displays
 from refcompiler.frontend.kernel_source import annotations_of
 from refcompiler.frontend.language.control import as_condition
 from refcompiler.frontend.nested import NestedFunction
@@ -16,15 +16,15 @@ from refcompiler.ir import Value
 
 _ADVICE = {
     "While": "`while` is not in this edition yet; use `for` over tl.range, or unroll with tl.static_range",
-    "With": "`with` is not supported",
+    "With": "`with` is not supported; kernels have no contexts to enter",
     "Try": "`try` is not supported; kernels have no exceptions",
+    "TryStar": "`try` is not supported; kernels have no exceptions",
     "Raise": "`raise` is not supported; use tl.static_assert or assert",
     "ClassDef": "a class cannot be defined in a kernel",
     "Import": "`import` is not supported in a kernel; import at the top of the file",
     "ImportFrom": "`import` is not supported in a kernel; import at the top of the file",
     "Global": "`global` is not supported; kernels cannot change names outside of them",
     "Nonlocal": "`nonlocal` is not supported; kernels cannot change names outside of them",
-    "Delete": "`del` is not supported",
     "Match": "`match` is not supported; use if/elif on constexpr values",
     "AsyncFor": "`async` is not supported",
     "AsyncWith": "`async` is not supported",
@@ -48,7 +48,7 @@ class Continue(Exception):
     """Goes to the next round of an unrolled loop."""
 
 
-class Statements(Expressions):
+class Statements(Displays):
     """The statement half of the compiler of one function."""
 
     def statements(self, body: list[ast.stmt]) -> None:
@@ -135,35 +135,59 @@ class Statements(Expressions):
             return value.value
         if isinstance(value, tuple):
             return tuple(self.stored(v, node) for v in value)
-        if isinstance(value, bool | int | float):
+        if isinstance(value, dict):
+            return {key: self.stored(v, node) for key, v in value.items()}
+        if isinstance(value, bool | int | float) and not self.frame.source.rules.plain_numbers:
             return to_value(self.at(node, x=getattr(node, "value", node)), value, "x")
         return value
 
     def unpack(self, target: ast.Tuple | ast.List, value: Any, node: ast.AST) -> None:
-        if isinstance(value, list | range):
-            value = tuple(value)
-        if not isinstance(value, tuple):
-            message = f"cannot unpack {describe(value)} into {len(target.elts)} names"
-            raise self.error("language.syntax#E1", message, target)
-        starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
-        if starred:
-            raise self.unsupported(target.elts[starred[0]], "starred assignment targets are not supported")
-        if len(value) != len(target.elts):
-            few = "not enough" if len(value) < len(target.elts) else "too many"
-            message = f"{few} values to unpack (expected {len(target.elts)}, got {len(value)})"
-            raise self.error("language.syntax#E1", message, target)
-        for element, item in zip(target.elts, value, strict=True):
+        for element, item in self.pairs(target, value):
             self.assign(element, item, node)
+
+    def pairs(self, target: ast.Tuple | ast.List, value: Any) -> list[tuple[ast.expr, Any]]:
+        """Each target with what it gets; a starred one gets the tuple of what the others leave."""
+        items, targets = elements(value), target.elts
+        if items is None:
+            raise self.no_sequence(target, value, f"cannot unpack into {len(targets)} names")
+        starred = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
+        wanted, least = f"expected {len(targets)}", len(targets)
+        if starred is not None:
+            wanted, least = f"expected at least {len(targets) - 1}", len(targets) - 1
+        if len(items) < least or (starred is None and len(items) > least):
+            few = "not enough" if len(items) < least else "too many"
+            message = f"{few} values to unpack ({wanted}, got {len(items)})"
+            raise self.error("language.syntax#E1", message, target)
+        if starred is None:
+            return list(zip(targets, items, strict=True))
+        rest = len(items) - least
+        rest_target = targets[starred]
+        assert isinstance(rest_target, ast.Starred)
+        grouped = (*items[:starred], items[starred : starred + rest], *items[starred + rest :])
+        return list(zip((*targets[:starred], rest_target.value, *targets[starred + 1 :]), grouped, strict=True))
 
     def bind_static(self, target: ast.expr, value: Any) -> None:
         """Bind a compile-time loop's target; numbers stay constexpr."""
         if isinstance(target, ast.Name):
             self.frame.bind(target.id, value, target)
-        elif isinstance(target, ast.Tuple | ast.List) and isinstance(value, tuple) and len(value) == len(target.elts):
-            for element, item in zip(target.elts, value, strict=True):
+        elif isinstance(target, ast.Tuple | ast.List):
+            for element, item in self.pairs(target, value):
                 self.bind_static(element, item)
         else:
-            raise self.unsupported(target, f"cannot unpack {describe(value)} here")
+            raise self.unsupported(target, "only names can be assigned to")
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        """The names have no value from here on."""
+        for target in node.targets:
+            for name in [target] if isinstance(target, ast.Name) else getattr(target, "elts", [target]):
+                if not isinstance(name, ast.Name):
+                    raise self.unsupported(name, "only names can be deleted; blocks and tuples do not change in place")
+                if name.id not in self.frame.names:
+                    self.visit_Name(name)  # an error where the name is nowhere; else it is not this function's
+                    message = f"`{name.id}` is not a name of this function and cannot be deleted"
+                    raise self.unsupported(name, message)
+                del self.frame.names[name.id]
+                self.frame.deleted.add(name.id)
 
     # --- control
     def visit_If(self, node: ast.If) -> None:
@@ -202,4 +226,8 @@ class Statements(Expressions):
             raise self.unsupported(node, message)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self.frame.bind(node.name, NestedFunction(self.frame, node), node)
+        for decorator in node.decorator_list:
+            made = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if getattr(self.expr(made), "__name__", None) != "jit":
+                raise self.unsupported(decorator, "functions inside a kernel take no decorator but @jit")
+        self.frame.bind(node.name, NestedFunction(self.frame, node, self.defaults(node.args)), node)
