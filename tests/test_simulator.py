@@ -85,19 +85,25 @@ def simulate(body: str, x: np.ndarray, attrs: str = "num_warps=1, threads=32, sh
 @pytest.mark.parametrize(
     ("body", "id"),
     [
-        ("  %0 = thread_id : i32\n  %1 = addptr x, %0 : ptr<f32>\n  st_global %1, 1.0, none\n", "simt.bounds"),
-        ("  %1 = addptr x, -1 : ptr<f32>\n  %2 = ld_global %1, none, none : f32\n", "simt.bounds"),
-        ("  st_global x, 1.0, none\n", "simt.race"),
-        ("  %0 = addptr x, 1 : ptr<f32>\n  %1 = ld_global %0, none, none {width=2} : reg<2 x f32>\n", "simt.alignment"),
-        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  %1 = ld_shared %0, 3 : f32\n", "simt.uninitialized"),
+        (
+            "  %0 = thread_id : i32\n  %1 = addptr x, %0 : ptr<f32>\n  st_global %1, 1.0, none\n",
+            "exec.global_memory#E2",
+        ),
+        ("  %1 = addptr x, -1 : ptr<f32>\n  %2 = ld_global %1, none, none : f32\n", "exec.global_memory#E2"),
+        ("  st_global x, 1.0, none\n", "exec.global_memory#E1"),
+        (
+            "  %0 = addptr x, 1 : ptr<f32>\n  %1 = ld_global %0, none, none {width=2} : reg<2 x f32>\n",
+            "exec.global_memory#E3",
+        ),
+        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  %1 = ld_shared %0, 3 : f32\n", "exec.shared_memory#E4"),
         (
             "  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  %1 = thread_id : i32\n  st_shared %0, %1, 1.0, none\n"
             "  %2 = xor %1, 1 : i32\n  %3 = ld_shared %0, %2 : f32\n",
-            "simt.race",
+            "exec.shared_memory#E1",
         ),
-        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  st_shared %0, 32, 1.0, none\n", "simt.bounds"),
-        ("  %0 = thread_id : i32\n  for %1 in range(0, %0, 1) {\n    yield\n  }\n", "simt.divergence"),
-        ("  %0 = thread_id : i32\n  %1 = cmp_lt %0, 31 : bool\n  assert %1 {message='small'}\n", "simt.assert"),
+        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  st_shared %0, 32, 1.0, none\n", "exec.shared_memory#E2"),
+        ("  %0 = thread_id : i32\n  for %1 in range(0, %0, 1) {\n    barrier\n    yield\n  }\n", "exec.barriers#E1"),
+        ("  %0 = thread_id : i32\n  %1 = cmp_lt %0, 31 : bool\n  assert %1 {message='small'}\n", "control.assert#E3"),
     ],
 )
 def test_what_threads_do_wrong_is_one_located_error(body, id):
@@ -122,12 +128,21 @@ def test_shuffles_move_between_lanes_of_one_warp():
 
 def test_transactions_are_counted():
     stages = compile_kernel(k.add_vectors, "x:*f32:16,y:*f32:16,out:*f32:16,n:i32:16", BLOCK=1024)
-    x = np.zeros(1024 + 16, "f4")
-    start = -(x.ctypes.data // 4) % 16  # sectors begin at multiples of 32 bytes
-    arrays = [np.zeros(1040, "f4")[start : start + 1024] for _ in range(3)]
+    arrays = [_aligned(1024) for _ in range(3)]
     counts = simulator.run(stages.simt, (1,), {"x": arrays[0], "y": arrays[1], "out": arrays[2], "n": 1024})
-    assert counts.least_global_sectors == 3 * 1024 * 4 // 32
-    assert counts.global_sectors <= counts.least_global_sectors + 3 * 32  # an array need not begin at a sector
+    assert counts.load_sectors == 2 * 1024 * 4 // 32
+    assert counts.store_sectors == 1024 * 4 // 32
+    assert counts.load_lines == 2 * 1024 * 4 // 128
+    assert counts.efficiency == 1.0
+    assert counts.requests_by_bytes == {16: 3 * 1024 // 4 // 32}
     stages = compiled("transpose")
     counts = simulator.run(stages.simt, (1,), given(stages.simt, ARGUMENTS["transpose"]))
-    assert counts.shared_wavefronts == counts.least_shared_wavefronts == 64
+    assert counts.bank_conflicts == 0
+    assert counts.shared_load_wavefronts + counts.shared_store_wavefronts == 64
+
+
+def _aligned(elements: int) -> np.ndarray:
+    """f32 zeros that begin at a line of global memory."""
+    memory = np.zeros(elements + 32, "f4")
+    start = -(memory.ctypes.data // 4) % 32
+    return memory[start : start + elements]

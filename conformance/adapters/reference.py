@@ -189,7 +189,7 @@ class Simulator(Interpreter):
             name="simt",
             version=_version(),
             profiles=PROFILES,
-            capabilities=frozenset({"fp64", "precise_math"}),
+            capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
             stages=("laid_out", "simt"),
             phases=PHASES,
         )

@@ -1,6 +1,6 @@
-"""Runs SIMT IR in NumPy with the meaning PTX gives it, and reports races between the threads of a CTA."""
+"""Runs SIMT IR in NumPy with the meaning PTX gives it: finds what threads do wrong, counts what a launch costs."""
 
-from refcompiler.simulator.cta import run
-from refcompiler.simulator.memory import AccessCounts
+from refcompiler.simulator.counts import Counts
+from refcompiler.simulator.launch import run
 
-__all__ = ["AccessCounts", "run"]
+__all__ = ["Counts", "run"]

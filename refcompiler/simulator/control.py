@@ -1,0 +1,124 @@
+"""Steps of ops with regions: lanes that leave or skip a region are inactive in it, and take up their values after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from refcompiler.dialects.elementwise import Elementwise
+from refcompiler.ir.core import Block, Op, Value
+from refcompiler.ir.types import DType, element_of
+from refcompiler.simulator.machine import STEPS, Machine, Step, Waiting, numpy_type, registers_of, steps
+from refcompiler.simulator.values import elementwise
+
+_NO_INSTRUCTION = frozenset({"splat", "extract", "pack", "constants", "shared_alloc", "assert"})
+_CLASSES = {
+    "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
+    "shfl_xor": "shuffle", "shfl_idx": "shuffle", "shfl_up": "shuffle", "shfl_down": "shuffle",
+    "barrier": "barrier", "named_barrier": "barrier",
+    "for": "control", "if": "control", "while": "control", "roles": "control", "cast": "conversion",
+}  # fmt: skip
+
+
+def instruction_class(op: Op) -> tuple[str, int]:
+    """The class of an op's instructions, and how many a warp executes; none for an op that only names registers."""
+    if op.name in _NO_INSTRUCTION or op.terminator:
+        return "", 0
+    if op.name in _CLASSES:
+        data = op.results[0] if op.results else None
+        address = next((getattr(op, f) for f in ("pointer", "index") if hasattr(op, f)), data)
+        return _CLASSES[op.name], registers_of(address) if address is not None else 1
+    element = element_of(op.operands[0].type) if op.operands else element_of(op.results[0].type)
+    is_float = isinstance(element, DType) and element.is_float
+    return "float" if is_float else "integer", registers_of(op.results[0])
+
+
+class Region:
+    """A block as steps. Running it gives nothing; what its terminator hands over is read afterwards."""
+
+    def __init__(self, block: Block):
+        self.args = block.args
+        self.steps: list[Step] = [make_step(op) for op in block.ops if not op.terminator]
+        self.handed = list(block.terminator.operands) if block.terminator is not None else []
+        self.cost: dict[str, int] = {}
+        for op in block.ops:
+            kind, count = instruction_class(op)
+            if count:
+                self.cost[kind] = self.cost.get(kind, 0) + count
+
+    def run(self, m: Machine, arguments: Sequence[np.ndarray] = ()) -> Waiting:
+        """A coroutine, which yields wherever a role has to wait."""
+        m.values.update(zip(self.args, arguments, strict=True))
+        if m.counts is not None:
+            warps = m.active_warps()
+            for kind, count in self.cost.items():
+                m.counts.instructions[kind] += count * warps
+        for step in self.steps:
+            waiting = step(m)
+            if waiting is not None:
+                yield from waiting
+
+    def results(self, m: Machine) -> list[np.ndarray]:
+        return [m.values[v] for v in self.handed]
+
+
+def make_step(op: Op) -> Step:
+    return elementwise(op) if isinstance(op, Elementwise) else STEPS[op.name](op)
+
+
+@steps("shared_alloc")
+def shared_alloc(op: Op) -> Step:
+    return lambda m: None
+
+
+@steps("for")
+def for_(op: Op) -> Step:
+    region = Region(op.body)
+    dtype = numpy_type(op.start.type)
+
+    def step(m: Machine) -> Waiting:
+        bounds = [m.values[v][:, 0] for v in op.operands[:3]]
+        carried = [m.values[v] for v in op.inits]
+        outside = m.active
+        trips, most = _trips(m, bounds)
+        try:
+            for trip in range(most):
+                if trips is not None:
+                    lanes = m.narrowed(trips > trip)
+                    m.active = None if lanes.all() else lanes
+                    _note(m, op, outside)
+                index = (bounds[0] + dtype.type(trip) * bounds[2])[:, None].astype(dtype, copy=False)
+                yield from region.run(m, [index, *carried])
+                carried = [m.merged(m.active, n, o) for n, o in zip(region.results(m), carried, strict=True)]
+        finally:
+            _restore(m, op, outside)
+        m.values.update(zip(op.results, carried, strict=True))
+
+    return step
+
+
+def _trips(m: Machine, bounds: list[np.ndarray]) -> tuple[np.ndarray | None, int]:
+    """How often each lane runs the body, None where all active ones do the same; and the most."""
+    if all(len(b) == 1 for b in bounds):
+        return None, len(range(*(int(b[0]) for b in bounds)))
+    rows = np.stack([np.broadcast_to(b, m.lanes).astype(object) for b in bounds], axis=1).tolist()
+    known: dict[tuple, int] = {}
+    trips = np.array([known.setdefault(r, len(range(*r))) for r in map(tuple, rows)], np.int64)
+    mine = trips if m.active is None else trips[m.active]
+    if mine.size and (mine == mine[0]).all():
+        return None, int(mine[0])
+    return trips, int(mine.max(initial=0))
+
+
+def _note(m: Machine, op: Op, outside: np.ndarray | None) -> None:
+    """Remember that lanes which came to ``op`` do not all run its region."""
+    parted = m.active is not None and (outside is None or (m.active != outside).any())
+    if parted and (not m.parted or m.parted[-1] is not op):
+        m.parted.append(op)
+
+
+def _restore(m: Machine, op: Op, outside: np.ndarray | None) -> None:
+    m.active = outside
+    if m.parted and m.parted[-1] is op:
+        m.parted.pop()

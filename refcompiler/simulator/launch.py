@@ -1,0 +1,102 @@
+"""Runs a SIMT function for a grid: chunks of CTAs, as many at once as fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from refcompiler.analysis.pointers import Pointers
+from refcompiler.ir.core import Constant, Func, Op, Value
+from refcompiler.ir.types import DType, PointerType
+from refcompiler.simulator import access, exchange, values  # noqa: F401  they register the steps
+from refcompiler.simulator.control import Region
+from refcompiler.simulator.counts import Counts
+from refcompiler.simulator.machine import Machine, numpy_type, registers_of
+from refcompiler.simulator.memory import GlobalMemory, Order
+
+NUMBERS_AT_ONCE = 1 << 19  # lanes times the registers of the widest value of a chunk
+
+
+class Program:
+    """A function ready to run: its steps, and what its launches need to know about it."""
+
+    def __init__(self, func: Func):
+        self.func, self.region = func, Region(func.body)
+        self.threads = int(func.attrs["threads"])
+        self.shared_bytes = int(func.attrs.get("shared_bytes", 0))
+        ops = list(func.walk())
+        self.warps_apart = any(op.name == "roles" for op in ops)
+        self.widest = max([registers_of(v) for op in ops for v in op.results] or [1])
+        self.constants: dict[Value, np.ndarray] = {
+            v: np.full((1, 1), v.value, numpy_type(v.type))
+            for op in ops
+            for v in op.operands
+            if isinstance(v, Constant)
+        }
+        self.shared_granule = _granule(ops, "_shared")
+        self.global_granule = _granule(ops, "_global")
+        pointers = Pointers(func)
+        stores = [op.pointer for op in ops if op.name == "st_global"]
+        self.written = frozenset().union(*(pointers.parameters(p) for p in stores)) if stores else frozenset()
+
+    @property
+    def ctas_at_once(self) -> int:
+        return 1 if self.warps_apart else max(1, NUMBERS_AT_ONCE // (self.threads * self.widest))
+
+
+def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, count: bool = True) -> Counts:
+    """Run a SIMT function for every CTA of ``grid``, writing into the arrays of ``args`` in place; gives the counts.
+
+    ``args`` maps each parameter to a scalar or a contiguous NumPy array. Raises RunError for what the threads do wrong,
+    located, with the clause that it breaks; the arrays then hold what they held before. Without ``count`` all counts
+    stay 0, which saves time.
+    """
+    program = Program(func)
+    extents = (*grid, 1, 1)[:3]
+    arrays = {str(p.name): args[p.name] for p in func.params if isinstance(p.type, PointerType)}
+    rows = program.threads // 32 if program.warps_apart else 1
+    stored = {i for i, name in enumerate(arrays) if any(str(p.name) == name for p in program.written)}
+    memory = GlobalMemory(list(arrays.values()), stored, program.global_granule, rows, program.threads)
+    start = program.constants | {p: _argument(p, args[p.name]) for p in func.params}
+    counts = Counts()
+    now = first = 0
+    places = _places(extents)
+    with np.errstate(all="ignore"):
+        while chunk := list(islice(places, program.ctas_at_once)):
+            order = Order(first * program.threads, program.threads, len(chunk), now, program.warps_apart)
+            machine = Machine(
+                program.threads, program.shared_bytes, chunk, extents, first, memory, order, program.shared_granule,
+                counts if count else None, arrays,
+            )  # fmt: skip
+            machine.values = dict(start)
+            for _ in program.region.run(machine):
+                raise AssertionError("only roles wait, and they are driven by their own op")
+            now, first = order.now, first + len(chunk)
+    memory.write_back()
+    return counts
+
+
+def _places(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+    x, y, z = grid
+    return ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+
+
+def _argument(param: Value, value: Any) -> np.ndarray:
+    """A parameter as every thread has it; an array is its address."""
+    if isinstance(param.type, PointerType):
+        value = value.ctypes.data
+    elif isinstance(param.type, DType) and param.type.is_int:
+        value = param.type.wrap(int(value))
+    return np.full((1, 1), value, numpy_type(param.type))
+
+
+def _granule(ops: list[Op], suffix: str) -> int:
+    """The smallest element that the function accesses in one memory, in bytes."""
+    sizes = []
+    for op in ops:
+        if op.name.startswith(("ld_", "st_")) and op.name.endswith(suffix):
+            sizes.append(access.element_bytes((op.results[0] if op.results else op.value).type))
+    return min(sizes, default=1)
