@@ -82,33 +82,44 @@ def simulate(body: str, x: np.ndarray, attrs: str = "num_warps=1, threads=32, sh
     simulator.run(parse_func(f"simt func @k(x: ptr<f32>) {{{attrs}}} {{\n{body}}}\n", "k.simt"), (1,), {"x": x})
 
 
-@pytest.mark.parametrize(
-    ("body", "id"),
-    [
-        (
-            "  %0 = thread_id : i32\n  %1 = addptr x, %0 : ptr<f32>\n  st_global %1, 1.0, none\n",
-            "exec.global_memory#E2",
-        ),
-        ("  %1 = addptr x, -1 : ptr<f32>\n  %2 = ld_global %1, none, none : f32\n", "exec.global_memory#E2"),
-        ("  st_global x, 1.0, none\n", "exec.global_memory#E1"),
-        (
-            "  %0 = addptr x, 1 : ptr<f32>\n  %1 = ld_global %0, none, none {width=2} : reg<2 x f32>\n",
-            "exec.global_memory#E3",
-        ),
-        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  %1 = ld_shared %0, 3 : f32\n", "exec.shared_memory#E4"),
-        (
-            "  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  %1 = thread_id : i32\n  st_shared %0, %1, 1.0, none\n"
-            "  %2 = xor %1, 1 : i32\n  %3 = ld_shared %0, %2 : f32\n",
-            "exec.shared_memory#E1",
-        ),
-        ("  %0 = shared_alloc {offset=0} : shared<32 x f32>\n  st_shared %0, 32, 1.0, none\n", "exec.shared_memory#E2"),
-        ("  %0 = thread_id : i32\n  for %1 in range(0, %0, 1) {\n    barrier\n    yield\n  }\n", "exec.barriers#E1"),
-        ("  %0 = thread_id : i32\n  %1 = cmp_lt %0, 31 : bool\n  assert %1 {message='small'}\n", "control.assert#E3"),
-    ],
-)
-def test_what_threads_do_wrong_is_one_located_error(body, id):
+MISTAKES = {  # the clause that each body breaks
+    "outside": ("exec.global_memory#E2", "%0 = thread_id : i32; %1 = addptr x, %0 : ptr<f32>; st_global %1, 1.0, none"),
+    "before": ("exec.global_memory#E2", "%1 = addptr x, -1 : ptr<f32>; %2 = ld_global %1, none, none : f32"),
+    "all_store": ("exec.global_memory#E1", "st_global x, 1.0, none"),
+    "past_the_end": (
+        "exec.global_memory#E2",
+        "%0 = addptr x, 16 : ptr<f32>; %1 = ld_global %0, none, none {width=4} : reg<4 x f32>",
+    ),
+    "odd_address": (
+        "exec.global_memory#E3",
+        "%0 = addptr x, 1 : ptr<f32>; %1 = ld_global %0, none, none {width=2} : reg<2 x f32>",
+    ),
+    "unwritten": (
+        "exec.shared_memory#E4",
+        "%0 = shared_alloc {offset=0} : shared<32 x f32>; %1 = ld_shared %0, 3 : f32",
+    ),
+    "neighbour": (
+        "exec.shared_memory#E1",
+        "%0 = shared_alloc {offset=0} : shared<32 x f32>; %1 = thread_id : i32; st_shared %0, %1, 1.0, none; "
+        "%2 = xor %1, 1 : i32; %3 = ld_shared %0, %2 : f32",
+    ),
+    "outside_buffer": (
+        "exec.shared_memory#E2",
+        "%0 = shared_alloc {offset=0} : shared<32 x f32>; st_shared %0, 32, 1.0, none",
+    ),
+    "divergent": (
+        "exec.barriers#E1",
+        "%0 = thread_id : i32; for %1 in range(0, %0, 1) {; barrier; yield; }",
+    ),
+    "assertion": ("control.assert#E3", "%0 = thread_id : i32; %1 = cmp_lt %0, 31 : bool; assert %1 {message='small'}"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_threads_do_wrong_is_one_located_error(name):
+    id, body = MISTAKES[name]
     with pytest.raises(RunError) as caught:
-        simulate(body, np.zeros(16, "f4"))
+        simulate(body.replace("; ", "\n") + "\n", np.zeros(18, "f4")[:17])
     assert caught.value.id == id
     assert str(caught.value).startswith("k.simt:")
 

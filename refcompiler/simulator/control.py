@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from refcompiler.dialects.elementwise import Elementwise
-from refcompiler.ir.core import Block, Op, Value
+from refcompiler.ir.core import Block, Op
 from refcompiler.ir.types import DType, element_of
 from refcompiler.simulator.machine import STEPS, Machine, Step, Waiting, numpy_type, registers_of, steps
 from refcompiler.simulator.values import elementwise
