@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib
 import importlib.abc
 import importlib.util
 import linecache
@@ -17,6 +18,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
+
+# Profiles whose `tl` is a namespace of their own.
+NAMESPACES = {"ext.mytriton": "refcompiler.mytriton.language"}
 
 
 class SourceUnusable(Exception):
@@ -109,15 +113,16 @@ def _lenient(statement: ast.stmt) -> list[ast.stmt]:
 
 
 @lru_cache(maxsize=256)
-def kernel_module(source: str, file: str = "") -> ModuleType:
+def kernel_module(source: str, file: str = "", profile: str = "core") -> ModuleType:
     """The module of kernel source. With `file`, the text of that file; else specification text, which imports nothing.
+    `profile` decides what `tl` is.
 
     Raises SourceUnusable, or the compiler's own error when a kernel is refused at its decoration.
     """
     import refcompiler
-    from refcompiler import language
     from refcompiler.errors import TileSpecError
 
+    language = importlib.import_module(NAMESPACES.get(profile, "refcompiler.language"))
     shown = file or f"<kernel {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
     linecache.cache[shown] = (len(source), None, source.splitlines(keepends=True), shown)
     loader = _Loader(source, shown, lenient=bool(file))

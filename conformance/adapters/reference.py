@@ -22,7 +22,8 @@ from conformance.adapters import (
 from conformance.adapters.kernel_source import SourceUnusable, kernel_module
 from conformance.dtypes import DTYPES
 
-PROFILES = ("core", "ext.any_extent")
+PROFILES = ("core", "ext.any_extent", "ext.mytriton")
+COMPILED_AS = {"ext.mytriton": "ext.any_extent"}  # another namespace over the same language
 PHASES = ("parse", "type", "verify", "lower", "codegen", "launch")
 
 
@@ -53,7 +54,7 @@ def _constexprs(request: CompileRequest) -> dict[str, Any]:
 
 def _options(request: CompileRequest) -> dict[str, Any]:
     """Options of the compiler; an extension of the language is one of them."""
-    profile = {} if request.profile == "core" else {"profile": request.profile}
+    profile = {} if request.profile == "core" else {"profile": COMPILED_AS.get(request.profile, request.profile)}
     return {**dict(request.options), **profile}
 
 
@@ -73,7 +74,7 @@ class _Reference:
         from refcompiler.errors import InternalError, TileSpecError
 
         try:
-            kernel = getattr(kernel_module(request.source, request.file), request.entry)
+            kernel = getattr(kernel_module(request.source, request.file, request.profile), request.entry)
             if not hasattr(kernel, "compile"):
                 return Rejected("parse", "source.kernel", f"{request.entry} is not decorated with @triton.jit")
             compiled = kernel.compile(

@@ -29,7 +29,7 @@ class Kernel:
 
     def __init__(self, fn: Callable[..., Any]):
         self.fn = fn
-        self.compiler = triton_jit(fn)
+        self.compiler = triton_jit(fn, profile="ext.any_extent")
         self.__kernel_source__ = self.compiler.source  # kernels may call it
         self.__name__, self.__doc__ = self.compiler.__name__, self.compiler.__doc__
 
