@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from refcompiler.analysis.ranges import Ranges
+from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import PointerType, Type, element_of, shape_of
 
@@ -111,26 +113,29 @@ class AxisAnalysis:
     # --- the walk
     def _block(self, block: Block) -> None:
         for op in block.ops:
-            if op.name == "for":
-                self._loop(op)
+            if isinstance(op, Structured):
+                self._structured(op)
             else:
                 for result in op.results:
                     self.infos[result] = self._op(op, result)
 
-    def _loop(self, op: Op) -> None:
+    def _structured(self, op: Structured) -> None:
         """Carried values start as optimistic as their inits and are lowered until an iteration keeps them."""
-        index, *carried = op.body.args
-        self.infos[index] = _uniform((), min(self.of(op.start).divisor, self.of(op.step).divisor))
-        states = [self.of(init) for init in op.inits]
+        if op.name == "for":
+            self.infos[op.body.args[0]] = _uniform((), min(self.of(op.start).divisor, self.of(op.step).divisor))
+        slots = op.slots()
+        states = [self.of(slot.sources[-1]) for slot in slots] if op.starts else []
         while True:
-            self.infos.update(zip(carried, states, strict=True))
-            self._block(op.body)
-            yielded = [self.of(v) for v in op.body.terminator.operands]
-            met = [_meet(a, b) for a, b in zip(states, yielded, strict=True)]
-            if met == states:
+            for slot, state in zip(slots, states, strict=False):
+                self.infos.update(dict.fromkeys(slot.values, state))
+            for region in op.regions:
+                self._block(region)
+            met = [reduce(_meet, map(self.of, slot.sources)) for slot in slots]
+            if met == states or not op.starts:
                 break
             states = met
-        self.infos.update(zip(op.results, states, strict=True))
+        for slot, state in zip(slots, met, strict=True):
+            self.infos[slot.values[-1]] = state
 
     def _op(self, op: Op, result: Value) -> AxisInfo:
         shape = shape_of(result.type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from refcompiler.analysis.axis import MAX_ACCESS_BYTES, AxisAnalysis
+from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType, element_of, shape_of
 from refcompiler.layouts import LinearLayout, blocked, blocked_for, contiguous_elements, mixes_axis
@@ -115,11 +116,9 @@ class Homes:
     # --- the walk
     def _block(self, block: Block) -> None:
         for op in block.ops:
-            if op.name == "for":
-                self._loop(op)
+            if isinstance(op, Structured):
+                self._structured(op)
                 continue
-            if op.body is not None and op.name != "reduce":
-                self._block(op.body)
             for result in op.results:
                 if isinstance(result.type, BlockType):
                     self.homes[result] = self._home(op, result)
@@ -148,15 +147,17 @@ class Homes:
                 return home
         return self.anchors.for_reduction(shape, op.axis)
 
-    def _loop(self, op: Op) -> None:
-        """A carried block lives where an iteration computes it, else where it starts, else in its default layout."""
-        carried = [a for a in op.body.args if isinstance(a.type, BlockType)]
-        self.homes.update(dict.fromkeys(carried))
-        self._block(op.body)
-        for arg, init, value in zip(op.body.args[1:], op.inits, op.body.terminator.operands, strict=True):
-            if isinstance(arg.type, BlockType):
-                self.homes[arg] = self.of(value) or self.of(init) or self.anchors.of(arg)
-        self._block(op.body)
-        for arg, result in zip(op.body.args[1:], op.results, strict=True):
-            if isinstance(arg.type, BlockType):
-                self.homes[result] = self.homes[arg]
+    def _structured(self, op: Structured) -> None:
+        """A carried block lives where a region computes it, else where it starts, else in its default layout."""
+        slots = [s for s in op.slots() if isinstance(s.values[-1].type, BlockType)]
+        for slot in slots:
+            self.homes.update(dict.fromkeys(slot.values))
+        for region in op.regions:
+            self._block(region)
+        for slot in slots:
+            homes = (self.of(source) for source in slot.sources)
+            home = next((h for h in homes if h is not None), None) or self.anchors.of(slot.values[-1])
+            self.homes.update(dict.fromkeys(slot.values, home))
+        if op.starts:
+            for region in op.regions:
+                self._block(region)

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from refcompiler.analysis.ranges import Interval, Ranges
+from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import PointerType, element_of
 
-_DERIVED = frozenset({"addptr", "splat", "bitcast", "select", "extract", "pack"})
-
 
 class Pointers:
-    """Provenance of the pointers of a SIMT function, through arithmetic, selection and loops."""
+    """Provenance of the pointers of a function, at any level, through arithmetic, selection, branches and loops."""
 
     def __init__(self, func: Func):
         self.func = func
-        self.carried: dict[Value, tuple[Value, Value]] = {}  # carried value or result -> (init, yielded value)
+        self.carried: dict[Value, tuple[Value, ...]] = {}  # carried value or result -> all that shares its slot
         for op in func.walk():
-            if op.name == "for":
-                pairs = zip(op.inits, op.body.terminator.operands, strict=True)
-                for arg, result, pair in zip(op.body.args[1:], op.results, pairs, strict=True):
-                    self.carried[arg] = self.carried[result] = pair
+            if isinstance(op, Structured):
+                for slot in op.slots():
+                    self.carried.update(dict.fromkeys(slot.values, slot.values + slot.sources))
 
     def sources(self, value: Value) -> list[Value] | None:
         """The pointers that ``value`` was made from; None where that is not known, [] for a parameter."""
         if value in self.carried:
             return list(self.carried[value])
-        if isinstance(value.owner, Op) and value.owner.name in _DERIVED:
-            return [o for o in value.owner.operands if isinstance(element_of(o.type), PointerType)]
+        if isinstance(value.owner, Op):
+            operands = (o for o in value.owner.operands if o is not None)
+            return [o for o in operands if isinstance(element_of(o.type), PointerType)] or None
         return [] if value in self.func.params else None
 
     def closure(self, pointers: list[Value]) -> tuple[set[Value], bool]:
@@ -47,9 +46,11 @@ class Pointers:
         reached, known = self.closure([pointer])
         return frozenset(p for p in self.func.params if p in reached or not known)
 
-    def written(self) -> set[Value]:
-        """The pointers, parameters included, through which something is stored."""
-        return self.closure([op.pointer for op in self.func.walk() if op.name == "st_global"])[0]
+    def reached(self, effect: str) -> set[Value]:
+        """The pointers, parameters included, through which ops with ``effect`` ("read" or "write") access memory."""
+        accesses = [op.pointer for op in self.func.walk() if effect in op.effects]
+        reached, known = self.closure(accesses)
+        return reached if known else reached | set(self.func.params)
 
     def path(self, pointer: Value) -> tuple[Value, list[tuple[Value, tuple]]]:
         """The root of ``pointer``, a parameter where that is known, and the offsets added to it on the way.

@@ -46,8 +46,11 @@ class Ranges:
         for op in block.ops:
             if op.name == "for":
                 self._loop(op)
-            elif op.body is not None:
-                self._block(op.body)
+            elif op.regions:
+                for region in op.regions:
+                    self._block(region)
+                if op.name == "if":
+                    self._join_slots(op)
             elif len(op.results) == 1:
                 self._op(op)
 
@@ -58,6 +61,12 @@ class Ranges:
         elif step[1] < 0:
             self.intervals[op.body.args[0]] = (min(start[1], stop[0] + 1), start[1])
         self._block(op.body)
+
+    def _join_slots(self, op: Op) -> None:
+        for slot in op.slots():
+            intervals = [self.of(source) for source in slot.sources]
+            if None not in intervals:
+                self.intervals[slot.values[-1]] = (min(i[0] for i in intervals), max(i[1] for i in intervals))
 
     def _op(self, op: Op) -> None:
         result = op.results[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-# fn(programs, op, *operand values) -> the value of the result, a tuple of them, or None for an op without results
+# fn(programs, op, *operand values) -> the value of the result, a tuple of them, or None for an op without results;
+# a generator function where the op's regions may wait for other programs
 Handler = Callable[..., Any]
 HANDLERS: dict[str, Handler] = {}
 

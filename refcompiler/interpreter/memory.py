@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from refcompiler.analysis.pointers import Pointers
 from refcompiler.errors import LaunchError
 from refcompiler.interpreter.conflicts import AccessRecord, Conflict
 from refcompiler.interpreter.footprint import Footprint
@@ -102,7 +103,7 @@ class Memory:
         self.regions: list[Region] = []
         arguments = [(p.name, p.type.pointee, checked_array(func, p, args[p.name])) for p in pointers]
         self._make_regions(arguments)
-        reached = reached_params(func)
+        reached = {effect: Pointers(func).reached(effect) for effect in ("read", "write")}
         for region in self.regions:
             params = {p for p, i in self.index.items() if self.arrays[i].region is region}
             region.read = bool(params & reached["read"])
@@ -196,38 +197,3 @@ def narrowest_access(func: Func) -> int:
         if op.name == "bitcast" and isinstance(element := element_of(op.result.type), PointerType)
     ]
     return min(widths, default=0)
-
-
-def reached_params(func: Func) -> dict[str, set[Value]]:
-    """The pointer parameters that a load ("read") or a store ("write") of the function may go through."""
-    origins: dict[Value, set[Value]] = {p: {p} for p in func.params if isinstance(p.type, PointerType)}
-
-    def flow(target: Value, sources: list) -> bool:
-        known = origins.setdefault(target, set())
-        before = len(known)
-        for source in sources:
-            known |= origins.get(source, set())
-        return len(known) > before
-
-    changed = True
-    while changed:  # a loop's carried pointers flow backwards, from its yield to its arguments
-        changed = False
-        for op in func.walk():
-            if op.body is not None:
-                yielded = op.body.terminator.operands if op.body.terminator else []
-                inits = op.operands[len(op.operands) - len(yielded) :]
-                args = op.body.args[len(op.body.args) - len(yielded) :]
-                for group in zip(args, inits, yielded, op.results, strict=False):
-                    if isinstance(element_of(group[0].type), PointerType):
-                        changed |= any([flow(group[0], list(group[1:3])), flow(group[3], list(group[:3]))])
-            else:
-                for result in op.results:
-                    if isinstance(element_of(result.type), PointerType):
-                        changed |= flow(result, op.operands)
-    reached: dict[str, set[Value]] = {"read": set(), "write": set()}
-    for op in func.walk():
-        for effect in op.effects & reached.keys():
-            for operand in op.operands:
-                if operand is not None and isinstance(element_of(operand.type), PointerType):
-                    reached[effect] |= origins.get(operand, set())
-    return reached

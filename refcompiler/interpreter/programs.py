@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from inspect import isgeneratorfunction
 from math import prod
 from typing import Any
 
@@ -17,6 +19,7 @@ from refcompiler.ir import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import F64, DType, PointerType, shape_of
 
 Grid = tuple[int, int, int]
+Execution = Generator[None, None, Sequence[Val]]  # pauses where the programs wait for others
 CHUNK_ELEMENTS = 1 << 17  # of the largest block, over all programs of a chunk: its arrays stay in the cache
 
 
@@ -26,6 +29,7 @@ class Step:
 
     op: Op
     handler: Handler
+    runs_regions: bool
     last_uses: list[Value]
 
 
@@ -51,13 +55,13 @@ class Plan:
             for value in op.operands:
                 if isinstance(value, Constant) and value not in self.constants:
                     self.constants[value] = Dense(np.array([value.value], value.type.numpy))
-            if op.body is not None:
-                used |= self._block(op.body)
+            for region in op.regions:
+                used |= self._block(region)
             for result in op.results:
                 self.largest = max(self.largest, prod(shape_of(result.type)))
             defined.update(op.results)
             needs.append(used | set(op.results))
-            steps.append(Step(op, handler, []))
+            steps.append(Step(op, handler, isgeneratorfunction(handler), []))
         seen: set[Value] = set()
         for step, used in zip(reversed(steps), reversed(needs), strict=True):
             step.last_uses = [v for v in used if v in defined and v not in seen]
@@ -80,13 +84,15 @@ class Programs:
         self.active: np.ndarray | None = None
         self.values: dict[Value | None, Val | None] = {}
 
-    def run(self, block: Block, arguments: list[Val]) -> list[Val]:
-        """Execute ``block`` with its arguments bound; what its yield gives."""
+    def run(self, block: Block, arguments: Sequence[Val]) -> Execution:
+        """Execute ``block`` with its arguments bound; returns what its terminator gives."""
         values = self.values
         values.update(zip(block.args, arguments, strict=True))
         for step in self.plan.steps[block]:
             op = step.op
             result = step.handler(self, op, *[values[v] for v in op.operands])
+            if step.runs_regions:
+                result = yield from result
             if op.terminator:
                 return result
             if isinstance(result, tuple):
@@ -139,6 +145,15 @@ class Programs:
         return RunError(id, message, op.spans.get(at, op.span), notes=notes or [])
 
 
+def complete(execution: Execution) -> Sequence[Val]:
+    """Run to the end what does not wait for other programs."""
+    try:
+        next(execution)
+    except StopIteration as end:
+        return end.value
+    raise InternalError("interpreter.wait", "a region that cannot wait has paused")
+
+
 def grid_position(number: int, grid: Grid) -> tuple[int, int, int]:
     x, y, _ = grid
     return (number % x, number // x % y, number // (x * y))
@@ -165,7 +180,7 @@ def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, check: bool 
                 programs = Programs(plan, memory, extents, first, min(chunk, total - first))
                 programs.values.update(plan.constants)
                 programs.values.update(zip(func.params, arguments, strict=True))
-                programs.run(func.body, [])
+                complete(programs.run(func.body, []))
     except BaseException:
         memory.restore()
         raise

@@ -7,7 +7,7 @@ import numpy as np
 from refcompiler.dialects.scalar import BY_NAME
 from refcompiler.dialects.tile.reduction import Reduce
 from refcompiler.interpreter.dispatch import interprets
-from refcompiler.interpreter.programs import Programs
+from refcompiler.interpreter.programs import Programs, complete
 from refcompiler.interpreter.values import Dense, Numbers, Val, rank_up
 
 
@@ -26,8 +26,8 @@ def reduce(programs: Programs, op: Reduce, *blocks: Numbers) -> Val | tuple[Val,
     else:
 
         def step(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-            ndim = left[0].ndim
-            return [rank_up(v.data, ndim) for v in programs.run(op.body, [Dense(a) for a in (*left, *right)])]
+            ndim, operands = left[0].ndim, [Dense(a) for a in (*left, *right)]
+            return [rank_up(v.data, ndim) for v in complete(programs.run(op.body, operands))]
 
     results = tuple(Dense(np.take(a, 0, axis)) for a in tree(step, arrays, axis, extent))
     return results if len(results) > 1 else results[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,10 +30,11 @@ class Builder:
         *operands: Value | None,
         types: list[Type] | None = None,
         body: Block | None = None,
+        regions: Sequence[Block] = (),
         **attrs: Any,
     ) -> Op:
         """Create the op called ``name``, append it and return it."""
-        return self.add(OPS[name](*operands, span=self.span, types=types, body=body, **attrs))
+        return self.add(OPS[name](*operands, span=self.span, types=types, body=body, regions=regions, **attrs))
 
     def value(self, name: str, *operands: Value | None, types: list[Type] | None = None, **attrs: Any) -> Value:
         """Like ``op``, returning the single result."""

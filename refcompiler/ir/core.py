@@ -1,10 +1,10 @@
-"""The SSA data structures: values, constants, operations with one optional region, blocks and functions."""
+"""The SSA data structures: values, constants, operations with regions, blocks and functions."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refcompiler.ir.opdef import Attr, Operand, OpMeta
@@ -107,6 +107,7 @@ class Op(metaclass=OpMeta):
         span: Span | None = None,
         types: list[Type] | None = None,
         body: Block | None = None,
+        regions: Sequence[Block] = (),
         **attrs: Any,
     ):
         self.operands: list[Value | None] = list(operands)
@@ -118,9 +119,9 @@ class Op(metaclass=OpMeta):
             raise TypeError(f"{self.name} has no attribute {', '.join(sorted(attrs))}")
         self.span = span
         self.spans: dict[str, Span] = {}  # operand or attribute name -> span of that argument in the source
-        self.body = body
-        if body is not None:
-            body.owner = self
+        self.regions: list[Block] = [body] if body is not None else list(regions)
+        for region in self.regions:
+            region.owner = self
         self.results: list[Value] = []
         if types is None:
             types = self.infer()
@@ -135,6 +136,11 @@ class Op(metaclass=OpMeta):
         """The single result."""
         (value,) = self.results
         return value
+
+    @property
+    def body(self) -> Block | None:
+        """The region of an op with one; None where there is none."""
+        return self.regions[0] if self.regions else None
 
     def infer(self) -> list[Type]:
         """Result types from operands and attributes; an op with ``explicit_type`` has no rule."""
@@ -154,7 +160,7 @@ class Op(metaclass=OpMeta):
         return literal_dtype(operands)
 
     def yield_types(self) -> list[Type]:
-        """The types that the region's ``yield`` must have."""
+        """The types that the terminator of each region must have, after its own operands."""
         return [r.type for r in self.results]
 
     def named_operands(self) -> Iterator[tuple[str, Value | None]]:
@@ -168,19 +174,15 @@ class Op(metaclass=OpMeta):
         return (
             not self.effects
             and not self.terminator
-            and (self.body is None or all(o.pure or o.terminator for o in self.body.walk()))
+            and all(o.pure or o.terminator for region in self.regions for o in region.walk())
         )
 
     def clone(self, values: dict[Value, Value]) -> Op:
         """A copy with operands replaced by ``values``, which gains the copies of results and region arguments."""
-        body = None
-        if self.body is not None:
-            body = Block([Value(a.type, a.name) for a in self.body.args])
-            values.update(zip(self.body.args, body.args, strict=True))
-            for op in self.body.ops:
-                body.append(op.clone(values))
+        regions = [region.clone(values) for region in self.regions]
         operands = [values.get(o, o) if o is not None else None for o in self.operands]
-        copy = type(self)(*operands, span=self.span, types=[r.type for r in self.results], body=body, **self.attrs)
+        types = [r.type for r in self.results]
+        copy = type(self)(*operands, span=self.span, types=types, regions=regions, **self.attrs)
         copy.spans = self.spans
         for old, new in zip(self.results, copy.results, strict=True):
             new.name = old.name
@@ -207,16 +209,24 @@ class Block:
         self.ops.append(op)
         return op
 
+    def clone(self, values: dict[Value, Value]) -> Block:
+        """A copy; ``values`` gains the copies of its arguments and of the results in it."""
+        copy = Block([Value(a.type, a.name) for a in self.args])
+        values.update(zip(self.args, copy.args, strict=True))
+        for op in self.ops:
+            copy.append(op.clone(values))
+        return copy
+
     @property
     def terminator(self) -> Op | None:
         return self.ops[-1] if self.ops and self.ops[-1].terminator else None
 
     def walk(self) -> Iterator[Op]:
-        """Every op of this block and of nested regions, in program order, an op before its region."""
+        """Every op of this block and of nested regions, in program order, an op before its regions."""
         for op in self.ops:
             yield op
-            if op.body is not None:
-                yield from op.body.walk()
+            for region in op.regions:
+                yield from region.walk()
 
 
 class Func:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
-from dataclasses import dataclass
 from typing import Any
 
-from refcompiler.errors import CompileError
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.printer import LEVEL_KEYWORD, default_dtype
+from refcompiler.ir.tokens import Cursor, Token
 from refcompiler.ir.types import (
     DTYPES,
     I32,
@@ -23,31 +21,9 @@ from refcompiler.ir.types import (
     element_of,
 )
 from refcompiler.layouts import LinearLayout
-from refcompiler.source import Span, register_text
+from refcompiler.source import register_text
 
-_TOKEN = re.compile(
-    r"""(?P<space>[ \t]+|//[^\n]*)
-      | (?P<newline>\n)
-      | (?P<value>%\w+)
-      | (?P<layout>\#\w+)
-      | (?P<at>@[\w$.]+)
-      | (?P<dims>\d+(?:x\d+)+(?=\ x\ ))
-      | (?P<number>-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|inf\b|nan\b))
-      | (?P<word>[A-Za-z_]\w*)
-      | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-      | (?P<sign>->|[-+*=:,(){}<>\[\]])""",
-    re.VERBOSE,
-)
 _KEYWORD_LEVEL = {keyword: level for level, keyword in LEVEL_KEYWORD.items()}
-
-
-@dataclass(slots=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-    line: int
-    col: int
 
 
 def parse_func(text: str, file: str = "<ir>") -> Func:
@@ -56,78 +32,12 @@ def parse_func(text: str, file: str = "<ir>") -> Func:
     return _Parser(text, file).func()
 
 
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, text: str, file: str):
-        self.text, self.file = text, file
-        self.tokens = self._tokenize()
-        self.pos = 0
+        super().__init__(text, file)
         self.values: dict[str, Value] = {}
         self.layouts: dict[str, Any] = {}
         self.yields: list[list[Type]] = []
-
-    # --- tokens
-    def _tokenize(self) -> list[_Token]:
-        tokens: list[_Token] = []
-        pos, line, line_start = 0, 1, 0
-        while pos < len(self.text):
-            match = _TOKEN.match(self.text, pos)
-            if match is None:
-                span = Span(self.file, line, pos - line_start, line, pos - line_start + 1)
-                raise CompileError("ir.syntax", f"unexpected character {self.text[pos]!r}", span, phase="parse")
-            kind = match.lastgroup
-            if kind != "space" and not (kind == "newline" and (not tokens or tokens[-1].kind == "newline")):
-                tokens.append(_Token(kind, match.group(), pos, line, pos - line_start))
-            pos = match.end()
-            if kind == "newline":
-                line, line_start = line + 1, pos
-        tokens.append(_Token("end", "", pos, line, pos - line_start))
-        return tokens
-
-    @property
-    def token(self) -> _Token:
-        return self.tokens[self.pos]
-
-    def fail(self, message: str, token: _Token | None = None, id: str = "ir.syntax") -> CompileError:
-        t = token or self.token
-        return CompileError(id, message, self.span(t), phase="parse")
-
-    def span(self, t: _Token) -> Span:
-        return Span(self.file, t.line, t.col, t.line, t.col + max(1, len(t.text)))
-
-    def at(self, text: str) -> bool:
-        return self.token.text == text and self.token.kind in ("sign", "word")
-
-    def take(self) -> _Token:
-        token = self.token
-        self.pos += 1
-        return token
-
-    def accept(self, text: str) -> bool:
-        if self.at(text):
-            self.pos += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> _Token:
-        if not self.at(text):
-            raise self.fail(f"expected {text!r}, found {self._shown()}")
-        return self.take()
-
-    def expect_kind(self, kind: str, what: str) -> _Token:
-        if self.token.kind != kind:
-            raise self.fail(f"expected {what}, found {self._shown()}")
-        return self.take()
-
-    def _shown(self) -> str:
-        return {"newline": "the end of the line", "end": "the end of the text"}.get(
-            self.token.kind, repr(self.token.text)
-        )
-
-    def newline(self) -> None:
-        if self.token.kind == "newline":
-            self.take()
-        elif self.token.kind != "end":
-            raise self.fail(f"expected the end of the line, found {self._shown()}")
 
     # --- functions
     def func(self) -> Func:
@@ -277,7 +187,8 @@ class _Parser:
         if names:
             self.expect("=")
         word = self.expect_kind("word", "an op name")
-        op = self.for_op(word) if word.text == "for" else self.generic_op(word, bool(names))
+        special = {"for": self.for_op, "if": self.if_op, "while": self.while_op}.get(word.text)
+        op = special(word) if special else self.generic_op(word, bool(names))
         if len(names) != len(op.results):
             raise self.fail(f"{op.name} has {len(op.results)} results, {len(names)} are named", start)
         for token, result in zip(names, op.results, strict=True):
@@ -285,12 +196,12 @@ class _Parser:
         self.newline()
         return op
 
-    def define(self, token: _Token, value: Value) -> None:
+    def define(self, token: Token, value: Value) -> None:
         if token.text in self.values:
             raise self.fail(f"{token.text} is defined twice", token, "ir.redefined")
         self.values[token.text] = value
 
-    def generic_op(self, word: _Token, has_results: bool) -> Op:
+    def generic_op(self, word: Token, has_results: bool) -> Op:
         cls = OPS.get(word.text)
         if cls is None:
             raise self.fail(f"unknown op {word.text!r}", word, "ir.unknown_op")
@@ -356,7 +267,7 @@ class _Parser:
         else:
             raise self.fail(f"expected an operand, found {token.text!r}", token)
 
-    def lookup(self, token: _Token) -> Value:
+    def lookup(self, token: Token) -> Value:
         key = token.text
         if token.kind == "word":
             key = f'"{key}"'
@@ -370,8 +281,9 @@ class _Parser:
         """Give each bare literal the dtype that its op's rule fixes."""
         for index in bare:
             literal = operands[index]
-            if cls.terminator:
-                expected = element_of(self.yields[-1][index]) if self.yields and index < len(self.yields[-1]) else None
+            if cls.terminator and index >= cls.leading:
+                slot = index - cls.leading
+                expected = element_of(self.yields[-1][slot]) if self.yields and slot < len(self.yields[-1]) else None
             else:
                 expected = cls.literal_type(index, operands, types)
             if isinstance(expected, DType):
@@ -391,17 +303,26 @@ class _Parser:
         self.expect(")")
         return self.body(args, types)
 
-    def body(self, args: list[Value], yields: list[Type]) -> Block:
+    def body(self, args: list[Value], yields: list[Type], names: bool = False) -> Block:
+        """A region in braces; with ``names`` its first line may name the arguments: ``^(%7, %8)``."""
         body = Block(args)
         self.expect("{")
         self.newline()
+        if names and self.accept("^"):
+            self.expect("(")
+            for number, arg in enumerate(args):
+                if number:
+                    self.expect(",")
+                self.define(self.expect_kind("value", "a region argument such as %3"), arg)
+            self.expect(")")
+            self.newline()
         self.yields.append([element_of(t) for t in yields])
         self.block(body)
         self.yields.pop()
         self.expect("}")
         return body
 
-    def for_op(self, word: _Token) -> Op:
+    def for_op(self, word: Token) -> Op:
         index = self.expect_kind("value", "the loop index")
         self.expect("in")
         self.expect("range")
@@ -411,7 +332,19 @@ class _Parser:
         for i in range(3):
             self.operand(operands, bare)
             self.expect("," if i < 2 else ")")
-        carried: list[_Token] = []
+        carried, types = self.iter_args(word, operands, bare)
+        cls = OPS["for"]
+        self.resolve(cls, operands, bare, types)
+        bound = next((o.type for o in operands[:3] if o is not None), I32)
+        args = [Value(bound), *(Value(t) for t in types)]
+        for token, arg in zip([index, *carried], args, strict=True):
+            self.define(token, arg)
+        body = self.body(args, types)
+        return cls(*operands, span=self.span(word), types=types, body=body)
+
+    def iter_args(self, word: Token, operands: list[Value | None], bare: list[int]) -> tuple[list[Token], list[Type]]:
+        """``iter_args(%4 = 0) : i32``: names and types of carried values; what they start from joins ``operands``."""
+        carried: list[Token] = []
         types: list[Type] = []
         if self.accept("iter_args"):
             self.expect("(")
@@ -426,14 +359,38 @@ class _Parser:
             types = self.type_list()
             if len(types) != len(carried):
                 raise self.fail(f"{len(carried)} carried values but {len(types)} types", word)
-        cls = OPS["for"]
+        return carried, types
+
+    def if_op(self, word: Token) -> Op:
+        operands: list[Value | None] = []
+        bare: list[int] = []
+        self.operand(operands, bare)
+        types = self.type_list() if self.accept(":") else []
+        cls = OPS["if"]
         self.resolve(cls, operands, bare, types)
-        bound = next((o.type for o in operands[:3] if o is not None), I32)
-        args = [Value(bound), *(Value(t) for t in types)]
-        for token, arg in zip([index, *carried], args, strict=True):
+        then = self.body([], types)
+        if self.accept("else"):
+            orelse = self.body([], types)
+        elif types:
+            raise self.fail("an if with results needs `else`")
+        else:
+            orelse = Block((), [OPS["yield"]()])
+        return cls(*operands, span=self.span(word), types=types, regions=[then, orelse])
+
+    def while_op(self, word: Token) -> Op:
+        operands: list[Value | None] = []
+        bare: list[int] = []
+        carried, types = self.iter_args(word, operands, bare)
+        cls = OPS["while"]
+        self.resolve(cls, operands, bare, types)
+        before = [Value(t) for t in types]
+        for token, arg in zip(carried, before, strict=True):
             self.define(token, arg)
-        body = self.body(args, types)
-        return cls(*operands, span=self.span(word), types=types, body=body)
+        regions = [self.body(before, types)]
+        self.expect("do")
+        after = [Value(t) for t in types]
+        regions.append(self.body(after, types, names=True))
+        return cls(*operands, span=self.span(word), types=types, regions=regions)
 
 
 def _number(text: str) -> bool | int | float:

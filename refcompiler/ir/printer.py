@@ -89,10 +89,10 @@ class _Printer:
             return format_type(type_, self.layouts)
         return format_type(type_)
 
-    def region(self, op: Op, depth: int) -> list[str]:
+    def region(self, op: Op, depth: int, number: int = 0) -> list[str]:
         lines: list[str] = []
         self.yields.append(op.yield_types())
-        self.block(op.body, lines, depth)
+        self.block(op.regions[number], lines, depth)
         self.yields.pop()
         return lines
 
@@ -102,8 +102,9 @@ class _Printer:
 
     def op(self, op: Op, lines: list[str], depth: int) -> None:
         indent = _INDENT * depth
-        if op.name == "for":
-            self.for_op(op, lines, depth)
+        special = {"for": self.for_op, "if": self.if_op, "while": self.while_op}.get(op.name)
+        if special is not None:
+            special(op, lines, depth)
             return
         parts = [op.name]
         if op.operands:
@@ -136,6 +137,33 @@ class _Printer:
         lines.append(f"{indent}{self.results(op)}{head} {{")
         lines += [*inner, f"{indent}}}"]
 
+    def if_op(self, op: Op, lines: list[str], depth: int) -> None:
+        """``%5 = if %c : f32 {``; without results an `else` that does nothing is left out."""
+        indent = _INDENT * depth
+        head = f"if {self.operand(op, 0)}"
+        if op.results:
+            head += f" : {', '.join(self.type(r.type) for r in op.results)}"
+        inner = self.region(op, depth + 1)
+        if op.results or len(op.orelse.ops) > 1:
+            inner += [f"{indent}}} else {{", *self.region(op, depth + 1, 1)]
+        lines.append(f"{indent}{self.results(op)}{head} {{")
+        lines += [*inner, f"{indent}}}"]
+
+    def while_op(self, op: Op, lines: list[str], depth: int) -> None:
+        """``%9 = while iter_args(%4 = 0) : i32 {``; the second region names its arguments in a line of its own."""
+        indent = _INDENT * depth
+        inits = [self.operand(op, i) for i in range(len(op.operands))]
+        args = [f"{self.fresh(a)} = {init}" for a, init in zip(op.before.args, inits, strict=True)]
+        head = "while"
+        if args:
+            head += f" iter_args({', '.join(args)}) : {', '.join(self.type(a.type) for a in op.before.args)}"
+        inner = [*self.region(op, depth + 1), f"{indent}}} do {{"]
+        if args:
+            inner.append(f"{indent}{_INDENT}^({', '.join(self.fresh(a) for a in op.after.args)})")
+        inner += self.region(op, depth + 1, 1)
+        lines.append(f"{indent}{self.results(op)}{head} {{")
+        lines += [*inner, f"{indent}}}"]
+
     def results(self, op: Op) -> str:
         return ", ".join(self.fresh(r) for r in op.results) + " = " if op.results else ""
 
@@ -156,8 +184,8 @@ class _Printer:
         return text if expected is value.type else f"{text}:{value.type}"
 
     def expected(self, op: Op, index: int) -> DType | None:
-        if op.terminator:
-            element = element_of(self.yields[-1][index])
+        if op.terminator and index >= op.leading:
+            element = element_of(self.yields[-1][index - op.leading])
             return element if isinstance(element, DType) else None
         return op.literal_type(index, op.operands, [r.type for r in op.results])
 

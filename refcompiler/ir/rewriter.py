@@ -62,8 +62,8 @@ class Rewriter:
             values = replacement if isinstance(replacement, list) else [replacement]
             self.values.update(zip(op.results, values, strict=True))
             return
-        if op.body is not None:
-            self.block(op.body)
+        for region in op.regions:
+            self.block(region)
         self.out.append(op)
 
     def replacement(self, op: Op) -> Value | list[Value] | None:

@@ -43,7 +43,7 @@ class _Verifier:
             self.defined.update(op.results)
             scoped += op.results
         if parent is not None and block.terminator is None:
-            raise self.error(parent, "ir.terminator", f"the region of {parent.name} does not end with yield")
+            raise self.error(parent, "ir.terminator", f"a region of {parent.name} does not end with yield")
         self.defined.difference_update(scoped)  # what a region defines is not visible outside
 
     def op(self, op: Op, parent: Op | None, last: bool) -> None:
@@ -56,9 +56,14 @@ class _Verifier:
         self.types(op)
         if op.terminator:
             self.yields(op, parent)
+        if not op.regions:
+            op.verify(self.requirement(op))
+            return
+        if any(region.terminator is None for region in op.regions):
+            raise self.error(op, "ir.terminator", f"a region of {op.name} does not end with yield")
         op.verify(self.requirement(op))
-        if op.body is not None:
-            self.block(op.body, op)
+        for region in op.regions:
+            self.block(region, op)
 
     def operands(self, op: Op) -> None:
         fields = op.operand_fields
@@ -108,7 +113,7 @@ class _Verifier:
 
     def yields(self, op: Op, parent: Op) -> None:
         wanted = parent.yield_types()
-        got = [v.type if v is not None else None for v in op.operands]
+        got = [v.type if v is not None else None for v in op.carried]
         if wanted != got:
             shown = ", ".join(map(str, got)) or "nothing"
             raise self.error(

@@ -1,25 +1,32 @@
-"""Loops, whose blocks are carried as registers, and assertions."""
+"""Loops and branches, whose blocks are carried as registers, and assertions."""
 
 from __future__ import annotations
 
+from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Op, Value
 from refcompiler.ir.types import BlockType
 from refcompiler.lowering.state import Lowering, lowers, register_type
 
 
-@lowers("for")
-def lower_for(state: Lowering, op: Op) -> None:
-    bounds = [state.value(v) for v in op.operands[:3]]
-    inits = [_carried(state, v) for v in op.inits]
-    body = Block([Value(bounds[0].type), *(Value(register_type(a)) for a in op.body.args[1:])])
-    for old, new in zip(op.body.args, body.args, strict=True):
-        state.set(old, new)
-    with state.builder.inside(body):
-        state.block(op.body)
-        state.builder.op("yield", *(_carried(state, v) for v in op.body.terminator.operands))
-    loop = state.builder.op("for", *bounds, *inits, body=body)
-    for old, new in zip(op.results, loop.results, strict=True):
-        state.set(old, new)
+@lowers("for", "if", "while")
+def lower_structured(state: Lowering, op: Structured) -> None:
+    """The same op over registers: blocks are carried as vectors, in every region and at both ends."""
+    operands = [_carried(state, v) for v in op.operands]
+    regions = [_region(state, region) for region in op.regions]
+    new = state.builder.op(op.name, *operands, regions=regions, types=[register_type(r) for r in op.results])
+    for old, result in zip(op.results, new.results, strict=True):
+        state.set(old, result)
+
+
+def _region(state: Lowering, old: Block) -> Block:
+    new = Block([Value(register_type(a)) for a in old.args])
+    for before, after in zip(old.args, new.args, strict=True):
+        state.set(before, after)
+    with state.builder.inside(new):
+        state.block(old)
+        end = old.terminator
+        state.builder.op(end.name, *(_carried(state, v) for v in end.operands))
+    return new
 
 
 def _carried(state: Lowering, value: Value) -> Value:

@@ -13,7 +13,7 @@ from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BF16, F16, F32, I32, BlockType, DType, RegType, element_of, with_element
 from refcompiler.layouts import LinearLayout, Piece
 
-Rule = Callable[["Lowering", Op], None]
+Rule = Callable[["Lowering", Any], None]
 LOWERINGS: dict[str, Rule] = {}
 _AS_16_BIT = frozenset({"fma", "cast", "bitcast", "select"})  # done on 16-bit floats as they are
 _EXPLICIT = frozenset({"cast", "bitcast"})  # their result's element type is stated, its shape follows the operand

@@ -67,10 +67,11 @@ def _live_ranges(block: Block, buffers: dict[Value, _Buffer], position: int) -> 
             buffers[op.result] = _Buffer(op, -(-buffer_bytes(op.result) // ALIGNMENT) * ALIGNMENT)
         touched = [o for o in op.operands if o in buffers]
         start = position
-        if op.body is not None:
+        if op.regions:
             outer = set(buffers)
-            position = _live_ranges(op.body, buffers, position)
-            touched = [b for inner in op.body.walk() for b in inner.operands if b in outer]
+            for region in op.regions:
+                position = _live_ranges(region, buffers, position)
+            touched = [b for region in op.regions for o in region.walk() for b in o.operands if b in outer]
         for value in touched:
             buffer = buffers[value]
             buffer.first = start if buffer.first < 0 else min(buffer.first, start)

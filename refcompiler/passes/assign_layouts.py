@@ -7,6 +7,7 @@ from typing import Any
 
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.layout_homes import STRUCTURAL, Anchors, Homes
+from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import BlockType, Type, element_of, shape_of
@@ -22,6 +23,10 @@ def assign_layouts(func: Func, context: Any) -> Func:
     return _Assigner(func, homes, context.num_warps).run()
 
 
+def _type_in(type_: Type, layout: LinearLayout | None) -> Type:
+    return type_ if layout is None else BlockType(element_of(type_), shape_of(type_), layout)
+
+
 class _Assigner:
     """Rebuilds the function. ``scopes`` maps each open block of the old function to the ops that replace it so far."""
 
@@ -35,7 +40,7 @@ class _Assigner:
         self.scopes: dict[Block, Block] = {}
         self.block: Block = func.body
         self.block_of: dict[Op, Block] = {}
-        for block in (func.body, *(o.body for o in func.walk() if o.body is not None)):
+        for block in (func.body, *(region for o in func.walk() for region in o.regions)):
             self.block_of.update(dict.fromkeys(block.ops, block))
 
     def run(self) -> Func:
@@ -63,9 +68,9 @@ class _Assigner:
 
     # --- ops in program order
     def op(self, op: Op) -> None:
-        if op.name == "for":
-            self.loop(op)
-        elif op.name == "yield":
+        if isinstance(op, Structured):
+            self.structured(op)
+        elif op.terminator:
             pass  # written by the op that owns the region
         elif op.name in ("load", "store"):
             self.access(op)
@@ -99,31 +104,37 @@ class _Assigner:
     def reduce(self, op: Op) -> None:
         layout = self.homes.reduced(op)
         blocks = [self.get(b, layout) for b in op.blocks]
-        body = None
-        if op.body is not None:
-            body = Block([Value(a.type, a.name) for a in op.body.args])
-            inner = dict(zip(op.body.args, body.args, strict=True))
-            for each in op.body.ops:
-                body.append(each.clone(inner))
-        new = self.emit(self.block, "reduce", *blocks, like=op, body=body, **op.attrs)
+        new = self.emit(
+            self.block, "reduce", *blocks, like=op, regions=[region.clone({}) for region in op.regions], **op.attrs
+        )
         self.values.update(zip(op.results, new.results, strict=True))
 
-    def loop(self, op: Op) -> None:
-        bounds = [self.anywhere(v) for v in op.operands[:3]]
-        layouts = [self.homes.of(arg) for arg in op.body.args[1:]]
-        inits = [self.at(v, layout) for v, layout in zip(op.inits, layouts, strict=True)]
-        args = [Value(bounds[0].type, op.body.args[0].name), *(Value(v.type, None) for v in inits)]
-        for old, new in zip(op.body.args, args, strict=True):
-            new.name = old.name
-        self.values.update(zip(op.body.args, args, strict=True))
-        body = Block(args)
-        with self.inside(op.body, body):
-            for each in op.body.ops:
+    def structured(self, op: Structured) -> None:
+        """Carried blocks keep their home's layout, in every region and at both ends."""
+        layouts = [self.homes.of(slot.values[-1]) for slot in op.slots()]
+        operands = [self.anywhere(v) for v in op.operands[: op.leading]]
+        if op.starts:
+            operands += self.carried(op.operands[op.leading :], layouts)
+        regions = [self.region(region, op, layouts) for region in op.regions]
+        types = [_type_in(r.type, layout) for r, layout in zip(op.results, layouts, strict=True)]
+        new = self.emit(self.block, op.name, *operands, like=op, regions=regions, types=types)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    def region(self, old: Block, op: Structured, layouts: list[LinearLayout | None]) -> Block:
+        own: list[LinearLayout | None] = [None] * op.leading_args
+        args = [Value(_type_in(a.type, at), a.name) for a, at in zip(old.args, own + layouts, strict=False)]
+        self.values.update(zip(old.args, args, strict=True))
+        new = Block(args)
+        with self.inside(old, new):
+            for each in old.ops:
                 self.op(each)
-            yielded = [self.at(v, layout) for v, layout in zip(op.body.terminator.operands, layouts, strict=True)]
-            self.emit(op.body, "yield", *yielded, like=op.body.terminator)
-        loop = self.emit(self.block, "for", *bounds, *inits, like=op, body=body)
-        self.values.update(zip(op.results, loop.results, strict=True))
+            end = old.terminator
+            leading = [self.anywhere(v) for v in end.operands[: end.leading]]
+            self.emit(old, end.name, *leading, *self.carried(end.carried, layouts), like=end)
+        return new
+
+    def carried(self, values: list[Value], layouts: list[LinearLayout | None]) -> list[Value]:
+        return [self.at(v, layout) for v, layout in zip(values, layouts, strict=True)]
 
     # --- values on demand
     def at(self, value: Value, layout: LinearLayout | None) -> Value:

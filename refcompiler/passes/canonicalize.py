@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from refcompiler.dialects.elementwise import Elementwise
-from refcompiler.ir.core import Constant, Func, Op, Value
+from refcompiler.dialects.scf import Slot
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.rewriter import Rewriter, rewrite
 from refcompiler.ir.types import BlockType, DType, element_of, shape_of
@@ -186,28 +187,57 @@ def store_unmasked(op: Op, rw: Rewriter) -> list[Value] | None:
     return []
 
 
-@rewrite("for")
-def loop_invariant_carry(op: Op, rw: Rewriter) -> list[Value] | None:
-    """A carried value that every iteration yields unchanged -> its initial value, inside and after the loop."""
-    index, *args = op.body.args
-    yielded = op.body.terminator.operands
-    same = [y is a for y, a in zip(yielded, args, strict=True)]
-    if not any(same):
+@rewrite("for", "while", "if")
+def unchanging_carry(op: Op, rw: Rewriter) -> list[Value] | None:
+    """A value that every iteration gives back unchanged, or that both branches yield -> that value."""
+    slots = op.slots()
+    fixed = {i: value for i, slot in enumerate(slots) if (value := _only_source(slot, op.starts)) is not None}
+    if not fixed:
         return None
-    keep = [i for i, s in enumerate(same) if not s]
-    rw.values.update({a: init for a, init, s in zip(args, op.inits, same, strict=True) if s})
-    results = list(op.inits)
-    body = op.body
-    body.args = [index, *(args[i] for i in keep)]
-    body.terminator.operands = [yielded[i] for i in keep]
-    inits = [op.inits[i] for i in keep]
-    loop = OPS["for"](op.start, op.stop, op.step, *inits, span=op.span, types=[v.type for v in inits], body=body)
-    loop.spans = op.spans
-    rw.block(body)
-    rw.out.append(loop)
-    for i, result in zip(keep, loop.results, strict=True):
-        results[i] = result
-    return results
+    for i, value in fixed.items():
+        rw.values.update(dict.fromkeys(slots[i].values, value))
+    op.keep([i for i in range(len(slots)) if i not in fixed])
+    for region in op.regions:
+        rw.block(region)
+    rw.out.append(op)
+    return list(op.results)
+
+
+def _only_source(slot: Slot, starts: bool) -> Value | None:
+    """What is put into the slot where nothing else ever is; for a loop that is what it starts from."""
+    value = slot.sources[-1]
+    same = all(s is value or s in slot.values or _equal(s, value) for s in slot.sources)
+    return value if same and (starts or value not in slot.values) else None
+
+
+def _equal(x: Value, y: Value) -> bool:
+    return isinstance(x, Constant) and isinstance(y, Constant) and x.key() == y.key()
+
+
+def _inline(region: Block, rw: Rewriter) -> list[Value]:
+    """Put the ops of ``region`` before the current op; what its terminator gives."""
+    rw.block(region)
+    end = region.ops.pop()
+    rw.out += region.ops
+    return end.operands
+
+
+@rewrite("if")
+def known_branch(op: Op, rw: Rewriter) -> list[Value] | None:
+    """if True -> the first region; if False -> the second."""
+    if not isinstance(op.condition, Constant):
+        return None
+    return _inline(op.then if op.condition.value else op.orelse, rw)
+
+
+@rewrite("while")
+def while_false(op: Op, rw: Rewriter) -> list[Value] | None:
+    """A loop whose condition is False -> its first region, once."""
+    condition = op.before.terminator.condition
+    if not isinstance(condition, Constant) or condition.value:
+        return None
+    rw.values.update(zip(op.before.args, op.inits, strict=True))
+    return _inline(op.before, rw)[1:]
 
 
 @rewrite("for")
@@ -237,5 +267,7 @@ RULES = (
     load_unmasked,
     store_unmasked,
     loop_never_entered,
-    loop_invariant_carry,
+    known_branch,
+    while_false,
+    unchanging_carry,
 )

@@ -17,8 +17,8 @@ def _block(block: Block, seen: ChainMap, values: dict[Value, Value]) -> None:
     kept = []
     for op in block.ops:
         op.operands = [values.get(o, o) if o is not None else None for o in op.operands]
-        if op.body is not None:
-            _block(op.body, seen.new_child(), values)
+        for region in op.regions:
+            _block(region, seen.new_child(), values)
         key = _key(op)
         if key is not None and key in seen:
             values.update(zip(op.results, seen[key], strict=True))
@@ -31,7 +31,7 @@ def _block(block: Block, seen: ChainMap, values: dict[Value, Value]) -> None:
 
 def _key(op: Op) -> tuple | None:
     """What makes two ops equal; None for ops that must stay: effects, regions, and ``empty``, whose elements differ."""
-    if not op.results or op.body is not None or not op.pure or op.name == "empty":
+    if not op.results or op.regions or not op.pure or op.name == "empty":
         return None
     operands = [o.key() if isinstance(o, Constant) else id(o) for o in op.operands]
     if op.commutative:

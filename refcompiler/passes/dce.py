@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 
 _REMOVABLE_EFFECTS = frozenset({"read"})  # a load that nobody uses may go
@@ -20,7 +22,9 @@ def dce(func: Func, context: Any = None) -> None:
 def _has_effect(op: Op) -> bool:
     if op.effects - _REMOVABLE_EFFECTS:
         return True
-    return op.body is not None and any(_has_effect(o) for o in op.body.ops)
+    if op.name == "while" and any(o.effects for region in op.regions for o in region.walk()):
+        return True  # it may wait for memory to change
+    return any(_has_effect(o) for region in op.regions for o in region.ops)
 
 
 def _needed(op: Op, live: set[Value]) -> bool:
@@ -33,46 +37,31 @@ def _mark(block: Block, live: set[Value]) -> bool:
     for op in reversed(block.ops):
         if op.terminator or not _needed(op, live):
             continue
-        if op.name == "for":
-            _mark_loop(op, live)
+        if isinstance(op, Structured):
+            _add(live, op.controls())
+            for slot in op.slots():
+                if any(value in live for value in slot.values):
+                    _add(live, [*slot.values, *slot.sources])
         else:
-            if op.body is not None:
-                _add(live, op.body.terminator.operands)
-                _mark(op.body, live)
             _add(live, op.operands)
+            for region in op.regions:
+                _add(live, region.terminator.operands)
+        for region in op.regions:
+            _mark(region, live)
     return len(live) > size
 
 
-def _mark_loop(op: Op, live: set[Value]) -> None:
-    """A carried value lives if its result or its argument does; then so do what it starts from and what is yielded."""
-    _add(live, op.operands[:3])
-    carried = op.body.args[1:]
-    for init, arg, yielded, result in zip(op.inits, carried, op.body.terminator.operands, op.results, strict=True):
-        if arg in live or result in live:
-            _add(live, [init, arg, yielded, result])
-    _mark(op.body, live)
-
-
-def _add(live: set[Value], values: list[Value | None]) -> None:
+def _add(live: set[Value], values: Iterable[Value | None]) -> None:
     live.update(v for v in values if v is not None and not isinstance(v, Constant))
 
 
 def _sweep(block: Block, live: set[Value]) -> None:
     block.ops = [op for op in block.ops if op.terminator or _needed(op, live)]
     for op in block.ops:
-        if op.name == "for":
-            _drop_dead_carries(op, live)
-        if op.body is not None:
-            _sweep(op.body, live)
-
-
-def _drop_dead_carries(op: Op, live: set[Value]) -> None:
-    index, *args = op.body.args
-    keep = [i for i, (arg, result) in enumerate(zip(args, op.results, strict=True)) if arg in live or result in live]
-    if len(keep) == len(args):
-        return
-    op.operands = op.operands[:3] + [op.inits[i] for i in keep]
-    op.results = [op.results[i] for i in keep]
-    op.body.args = [index, *(args[i] for i in keep)]
-    terminator = op.body.terminator
-    terminator.operands = [terminator.operands[i] for i in keep]
+        if isinstance(op, Structured):
+            slots = op.slots()
+            kept = [i for i, slot in enumerate(slots) if any(value in live for value in slot.values)]
+            if len(kept) < len(slots):
+                op.keep(kept)
+        for region in op.regions:
+            _sweep(region, live)

@@ -63,7 +63,9 @@ class _Barriers:
         for op in block.ops:
             if op.name == "barrier":
                 pending = frozenset()
-            elif op.name == "for":
+            elif op.name == "if":
+                pending = self.block(op.then, pending) | self.block(op.orelse, pending)
+            elif op.regions:
                 pending = self.loop(op, pending)
             elif op.name in _ACCESSES:
                 access = _Access(op)
@@ -74,14 +76,19 @@ class _Barriers:
         return pending
 
     def loop(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
-        defined = {value for inner in op.body.walk() for value in inner.results} | set(op.body.args)
-        defined |= {arg for inner in op.body.walk() if inner.body for arg in inner.body.args}
+        """A counted loop is left before or after its region, a loop on a condition after its first one."""
+        walked = [inner for region in op.regions for inner in region.walk()]
+        defined = {value for inner in walked for value in inner.results}
+        defined |= {arg for inner in (op, *walked) for region in inner.regions for arg in region.args}
         entry = pending
         while True:
-            leaving = self.block(op.body, entry)
+            leaving, ends = entry, []
+            for region in op.regions:
+                leaving = self.block(region, leaving)
+                ends.append(leaving)
             again = entry | {_Access(a.op, a.stale or self.varies(a.op, defined)) for a in leaving}
             if again == entry:
-                return pending | leaving
+                return pending | leaving if op.name == "for" else ends[0]
             entry = again
 
     def varies(self, op: Op, defined: set[Value]) -> bool:
@@ -124,8 +131,8 @@ class _Barriers:
         for op in block.ops:
             if op in self.before:
                 ops.append(OPS["barrier"](span=op.span))
-            if op.body is not None:
-                self.insert(op.body)
+            for region in op.regions:
+                self.insert(region)
             ops.append(op)
         block.ops = ops
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from refcompiler.dialects.elementwise import Elementwise
+from refcompiler.dialects.scf import If, While
 from refcompiler.ir.core import Block, Op
 from refcompiler.ir.types import DType, element_of
 from refcompiler.simulator.machine import STEPS, Machine, Step, Waiting, numpy_type, registers_of, steps
@@ -94,6 +95,59 @@ def for_(op: Op) -> Step:
         finally:
             _restore(m, op, outside)
         m.values.update(zip(op.results, carried, strict=True))
+
+    return step
+
+
+@steps("if")
+def if_(op: If) -> Step:
+    regions = [Region(op.then), Region(op.orelse)]
+
+    def step(m: Machine) -> Waiting:
+        outside, condition = m.active, m.values[op.condition][:, 0]
+        taken = m.narrowed(condition)
+        results: list[np.ndarray] | None = None
+        try:
+            for region, lanes in zip(regions, (taken, m.narrowed(~condition)), strict=True):
+                if not lanes.any():
+                    continue
+                m.active = None if lanes.all() else lanes
+                _note(m, op, outside)
+                yield from region.run(m)
+                others, results = results, region.results(m)
+                if others is not None:
+                    results = [m.merged(lanes, n, o) for n, o in zip(results, others, strict=True)]
+        finally:
+            _restore(m, op, outside)
+        m.values.update(zip(op.results, results or (), strict=True))
+
+    return step
+
+
+@steps("while")
+def while_(op: While) -> Step:
+    before, after = Region(op.before), Region(op.after)
+
+    def step(m: Machine) -> Waiting:
+        """Lanes that have left keep the values with which they did."""
+        outside = m.active
+        carried = [m.values[v] for v in op.inits]
+        results: list[np.ndarray] = []
+        try:
+            while True:
+                yield from before.run(m, carried)
+                condition, *values = before.results(m)
+                results = [m.merged(m.active, n, o) for n, o in zip(values, results or values, strict=True)]
+                lanes = m.narrowed(condition[:, 0])
+                if not lanes.any():
+                    break
+                m.active = None if lanes.all() else lanes
+                _note(m, op, outside)
+                yield from after.run(m, values)
+                carried = after.results(m)
+        finally:
+            _restore(m, op, outside)
+        m.values.update(zip(op.results, results, strict=True))
 
     return step
 

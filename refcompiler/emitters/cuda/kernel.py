@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from refcompiler.analysis.pointers import Pointers
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.simt.registers import count_of
+from refcompiler.emitters.cuda.control import Assign, ControlFlow
 from refcompiler.emitters.cuda.expressions import Expr, c_type, memory_type
 from refcompiler.emitters.cuda.names import RESERVED, Namer, entry_name
 from refcompiler.emitters.cuda.plan import Plan, trips
 from refcompiler.emitters.cuda.prelude import prelude_for
 from refcompiler.emitters.cuda.text import Renderer
-from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.core import Block, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType, RegType, element_of
 
 MAX_REGISTERS = 256  # a thread has fewer: larger vectors live in local memory, and their loops stay loops
@@ -25,33 +26,20 @@ def emit(func: Func) -> str:
     return _Kernel(func).text()
 
 
-@dataclass(eq=False)
-class _Assign:
-    """``target = value`` for a carried variable, at its start or at the end of an iteration."""
-
-    target: Value
-    value: Value
-    into: str = ""  # the variable, where it is not the target's own
-
-    @property
-    def count(self) -> int:
-        return count_of(self.target.type)
-
-
 @dataclass
 class _Group:
     """Statements over the same number of registers, written as one loop."""
 
     count: int
-    steps: list[Op | _Assign] = field(default_factory=list)
+    steps: list[Op | Assign] = field(default_factory=list)
 
 
-class _Kernel:
+class _Kernel(ControlFlow):
     def __init__(self, func: Func):
         self.func = func
         self.plan = Plan(func)
         self.pointers = Pointers(func)
-        self.written = self.pointers.written()
+        self.written = self.pointers.reached("write")
         self.namer = Namer(set(RESERVED))
         self.lines: list[str] = []
         self.tables: list[str] = []
@@ -101,13 +89,13 @@ class _Kernel:
                 continue
             self.step(op)
 
-    def step(self, step: Op | _Assign) -> None:
+    def step(self, step: Op | Assign) -> None:
         """Add a statement: to the open loop over registers, before it, or after closing it."""
         if isinstance(step, Op) and step.name in ("st_global", "st_shared") and step.width > 1:
             self.flush()
             self.as_array(step)
-        count = step.count if isinstance(step, _Assign) else trips(step)
-        loops = count > 1 and (isinstance(step, _Assign) or step.name not in ("pack", "for"))
+        count = step.count if isinstance(step, Assign) else trips(step)
+        loops = count > 1 and (isinstance(step, Assign) or step.name != "pack")
         if loops:
             if self.group is None or not self.joins(self.group, step, count):
                 self.flush()
@@ -118,23 +106,23 @@ class _Kernel:
                 self.flush()
             self.statement(step)
 
-    def reads(self, step: Op | _Assign) -> dict[Value, bool]:
-        return self.plan.reads(step.value) if isinstance(step, _Assign) else self.plan.reads_of(step)
+    def reads(self, step: Op | Assign) -> dict[Value, bool]:
+        return self.plan.reads(step.value) if isinstance(step, Assign) else self.plan.reads_of(step)
 
     @staticmethod
-    def writes(step: Op | _Assign) -> list[Value]:
-        return [step.target] if isinstance(step, _Assign) else step.results
+    def writes(step: Op | Assign) -> list[Value]:
+        return [step.target] if isinstance(step, Assign) else step.results
 
-    def joins(self, group: _Group, step: Op | _Assign, count: int) -> bool:
+    def joins(self, group: _Group, step: Op | Assign, count: int) -> bool:
         """True if each trip of ``step`` may follow the same trip of the group's statements."""
         if group.count != count:
             return False
         made = {v for s in group.steps for v in self.writes(s)}
         if any(v in made and not same for v, same in self.reads(step).items()):
             return False
-        if isinstance(step, _Assign):
+        if isinstance(step, Assign):
             return all(self.reads(s).get(step.target, True) for s in group.steps)
-        memory = [s.name for s in group.steps if not isinstance(s, _Assign) and s.name in _MEMORY | {"assert"}]
+        memory = [s.name for s in group.steps if not isinstance(s, Assign) and s.name in _MEMORY | {"assert"}]
         if step.name.startswith("ld_"):
             return all(name.startswith("ld_") for name in memory)
         wide = any(isinstance(s, Op) and s.attrs.get("width", 1) > 1 for s in group.steps)
@@ -142,9 +130,9 @@ class _Kernel:
             return False
         return step.name not in _MEMORY | {"assert"} or not memory
 
-    def stands_before(self, group: _Group, step: Op | _Assign) -> bool:
+    def stands_before(self, group: _Group, step: Op | Assign) -> bool:
         """True if a scalar statement may be written before the open loop."""
-        if isinstance(step, _Assign) or not step.pure or step.name == "for":
+        if isinstance(step, Assign) or not step.pure or step.regions:
             return False
         made = {v for s in group.steps for v in self.writes(s)}
         return not any(v in made for v in self.reads(step))
@@ -180,8 +168,8 @@ class _Kernel:
             self.line(f"{self.type_of(value)} {name}[{count_of(value.type)}];")
 
     # --- statements
-    def statement(self, step: Op | _Assign, index: Expr | None = None) -> None:
-        if isinstance(step, _Assign):
+    def statement(self, step: Op | Assign, index: Expr | None = None) -> None:
+        if isinstance(step, Assign):
             target = step.into or self.renderer.names[step.target]
             where = f"[{index}]" if index is not None else ""
             self.line(f"{target}{where} = {self.renderer.value(step.value, index)};")
@@ -238,7 +226,7 @@ class _Kernel:
         array = Value(RegType(element_of(value.type), trips(op) * op.width))
         name = self.renderer.arrays[op] = self.renderer.names[array] = self.namer.name("packed")
         self.line(f"{self.type_of(array)} {name}[{array.type.count}];")
-        self.step(_Assign(array, value))
+        self.step(Assign(array, value))
         self.flush()
 
     def write_barrier(self, op: Op, index: Expr | None) -> None:
@@ -254,76 +242,6 @@ class _Kernel:
     def write_assert(self, op: Op, index: Expr | None) -> None:
         condition = self.renderer.value(op.condition, index)
         self.line(f"if (!{condition.within(15)}) __trap();")
-
-    # --- loops
-    def write_for(self, op: Op, index: Expr | None) -> None:
-        counter, *carried = op.body.args
-        for arg, init, result in zip(carried, op.inits, op.results, strict=True):
-            name = self.namer.name(self.hint(arg))
-            self.renderer.names[arg] = self.renderer.names[result] = name
-            if isinstance(arg.type, RegType):
-                self.line(f"{self.type_of(arg)} {name}[{arg.type.count}];")
-                self.step(_Assign(arg, init))
-            else:
-                self.line(f"{self.type_of(arg)} {name} = {self.renderer.value(init, None)};")
-        self.flush()
-        self.renderer.names[counter] = self.namer.name(counter.name or "i")
-        after = self.open_loop(op)
-        self.depth += 1
-        self.block(op.body)
-        self.assign(carried, op.body.terminator.operands)
-        self.flush()
-        if after:
-            self.line(after)
-        self.depth -= 1
-        self.line("}")
-
-    def open_loop(self, op: Op) -> str:
-        """Write the head of a loop; returns what must end its body."""
-        start, stop, step = (self.renderer.value(v, None) for v in op.operands[:3])
-        type_ = self.type_of(op.start)
-        name = self.renderer.names[op.body.args[0]]
-        by = int(op.step.value) if isinstance(op.step, Constant) else 0
-        if by and self.renderer.ranges_allow(op.stop, by):
-            compare = "<" if by > 0 else ">"
-            advance = {1: f"++{name}", -1: f"--{name}"}.get(by, f"{name} {'+' if by > 0 else '-'}= {abs(by)}")
-            self.line(f"for ({type_} {name} = {start}; {name} {compare} {stop.within(11)}; {advance}) {{")
-            return ""
-        unsigned = "unsigned long long" if element_of(op.start.type).bits == 64 else "unsigned"
-        self.line(f"{type_} {name} = {start};")
-        trips_name = self.namer.name("trips")
-        count = f"trip_count<{type_}, {unsigned}>({start}, {stop}, {step})"
-        self.line(f"for ({unsigned} {trips_name} = {count}; {trips_name} > 0; --{trips_name}) {{")
-        return f"{name} = ({type_})({name} + ({unsigned}){step.within(15)});"
-
-    def assign(self, carried: list[Value], values: list[Value]) -> None:
-        """All carried variables take their next values at once."""
-        pairs = [(t, v) for t, v in zip(carried, values, strict=True) if t is not v]
-        reads = [self.plan.reads(v) for _, v in pairs]
-        clash = any(pairs[i][0] in reads[j] for i in range(len(pairs)) for j in range(i + 1, len(pairs)))
-        if not clash:
-            for target, value in pairs:
-                self.step(_Assign(target, value))
-            return
-        later = []
-        for target, value in pairs:
-            name = self.namer.name("next_" + self.renderer.names[target])
-            if isinstance(target.type, RegType):
-                self.line(f"{self.type_of(target)} {name}[{target.type.count}];")
-                self.step(_Assign(target, value, name))
-            else:
-                self.flush()
-                self.line(f"{self.type_of(target)} {name} = {self.renderer.value(value, None)};")
-            later.append((target, name))
-        self.flush()
-        for target, name in later:
-            if isinstance(target.type, RegType):
-                r = self.index
-                self.line("#pragma unroll")
-                self.line(f"for (int {r} = 0; {r} < {target.type.count}; ++{r}) "
-                          f"{self.renderer.names[target]}[{r}] = {name}[{r}];")  # fmt: skip
-            else:
-                self.line(f"{self.renderer.names[target]} = {name};")
 
     # --- names
     def hint(self, value: Value) -> str:
@@ -354,6 +272,7 @@ _NAMES = {
     "shfl_xor": "other",
     "shfl_idx": "other",
     "select": "selected",
+    "if": "chosen",
 }
 _FLOAT_NAMES = {
     "add": "sum",

@@ -19,6 +19,8 @@ def is_expression(op: Op) -> bool:
 
 def trips(op: Op) -> int:
     """How often the statement of ``op`` is repeated: once per register, or once per access."""
+    if op.regions or op.terminator:
+        return 1
     if op.name in ("ld_global", "st_global"):
         return count_of(op.pointer.type)
     if op.name in ("ld_shared", "st_shared"):
@@ -38,8 +40,8 @@ class Plan:
             for value in op.operands:
                 if value is not None and not isinstance(value, Constant):
                     self.users.setdefault(value, []).append(op)
-            if op.body is not None:
-                self.block_of.update(dict.fromkeys(op.body.ops, op.body))
+            for region in op.regions:
+                self.block_of.update(dict.fromkeys(region.ops, region))
         self.inlined: set[Op] = set()
         self.depth: dict[Op, int] = {}
         for op in reversed(list(func.walk())):  # users first
@@ -80,7 +82,7 @@ class Plan:
 
     def _repeats(self, user: Op, direct: Op, result: Value) -> bool:
         """True if the text of a scalar would stand in a loop over registers."""
-        if user.name in ("yield", "for"):
+        if user.regions or user.terminator:
             return isinstance(direct.results[0].type, RegType) if direct in self.inlined else False
         return trips(user) > 1
 
