@@ -33,7 +33,7 @@ def pad_extents(func: Func, context: Any = None) -> Func | None:
     """
     values = [
         *(r for op in func.walk() for r in op.results),
-        *(a for op in func.walk() if op.body for a in op.body.args),
+        *(a for op in func.walk() for region in op.regions for a in region.args),
     ]
     if all(padded(v.type) == v.type for v in values):
         return None
@@ -79,16 +79,17 @@ class _Padder:
         return old if old is None or isinstance(old, Constant) else self.values[old]
 
     def rebuild(self, op: Op, *operands: Value | None, **attrs: Any) -> list[Value]:
-        """The op on padded operands, or on those given, with its results and its region padded."""
-        body = None
-        if op.body is not None:
-            body = Block([Value(padded(a.type), a.name) for a in op.body.args])
-            self.values.update(zip(op.body.args, body.args, strict=True))
-            with self.builder.inside(body):
-                self.block(op.body)
+        """The op on padded operands, or on those given, with its results and its regions padded."""
+        regions = []
+        for old in op.regions:
+            region = Block([Value(padded(a.type), a.name) for a in old.args])
+            self.values.update(zip(old.args, region.args, strict=True))
+            with self.builder.inside(region):
+                self.block(old)
+            regions.append(region)
         given = list(operands) or [self.get(o) for o in op.operands]
         types = [padded(r.type) for r in op.results]
-        new = self.builder.op(op.name, *given, types=types, body=body, **{**op.attrs, **attrs})
+        new = self.builder.op(op.name, *given, types=types, regions=regions, **{**op.attrs, **attrs})
         new.spans = op.spans
         return new.results
 
