@@ -1,5 +1,6 @@
 """Kernels from snippets, for tests of the frontend: fixed parameters, a body, a few captured names."""
 
+import ast
 import textwrap
 
 import refcompiler as triton
@@ -100,7 +101,8 @@ def source_of(body: str, header: str = "X, I, n, h, f, b, u, w, s, C: tl.constex
     file = f"<snippet {_COUNT}>"
     text = f"def kernel({header}):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n"
     register_text(file, text)
-    return KernelSource("kernel", text, file, 1, {**globals(), "math": math, "np": np})
+    tree = ast.parse(text).body[-1]
+    return KernelSource("kernel", text, file, 1, {**globals(), "math": math, "np": np}, tree=tree)
 
 
 def compile_body(body: str, **constexprs):

@@ -105,7 +105,7 @@ def test_other_places_of_a_value(value):
         f"r = [v for v in {value}]",
         f"assert {value}",
         f"assert b, {value}",
-        f"r = f'{{{value}}}'",
+        f'r = f"{{{value}}}"',
         f"r = min(n, {value})",
         f"r = len({value})",
         f"r = jit_add({value}, {value})",

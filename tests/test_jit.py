@@ -287,43 +287,6 @@ def test_closures_are_read_when_compiled():
     assert x.tolist() == [9, 10]
 
 
-def test_wrapped_functions_are_read_from_the_inner_one():
-    def kernel(x):
-        tl.store(x, 1)
-
-    @functools.wraps(kernel)
-    def outer(*args):
-        raise AssertionError("a kernel is never called")
-
-    x = np.zeros(1, np.int32)
-    triton.jit(outer)[1](x)
-    assert x[0] == 1
-
-
-def test_what_cannot_be_a_kernel():
-    with pytest.raises(CompileError) as caught:
-        triton.jit(lambda x: x)
-    assert caught.value.id == "language.syntax#E1" and "lambda" in str(caught.value)
-    with pytest.raises(TypeError):
-        triton.jit(int)
-    scope = {}
-    exec("def made(x):\n    pass", scope)
-    with pytest.raises(CompileError, match="from_source") as caught:
-        triton.jit(scope["made"])
-
-
-def test_exec_with_known_text_works():
-    import linecache
-
-    text = "def made(x):\n    tl.store(x, 4)\n"
-    linecache.cache["<made here>"] = (len(text), None, text.splitlines(keepends=True), "<made here>")
-    scope = {"tl": tl}
-    exec(compile(text, "<made here>", "exec"), scope)
-    x = np.zeros(1, np.int32)
-    triton.jit(scope["made"])[1](x)
-    assert x[0] == 4
-
-
 TEXT = """\
 N = tl.constexpr(4)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +11,10 @@ from types import CellType, FunctionType
 from typing import Any
 
 from refcompiler.errors import CompileError
+from refcompiler.frontend.kernel_text import python_function, text_of
 from refcompiler.frontend.rules import STRICT, Rules
 from refcompiler.frontend.types import constexpr, dtype, pointer_type
-from refcompiler.source import Span, register_text, source_line, span_of
+from refcompiler.source import Span, source_line, span_of
 
 EMPTY = inspect.Parameter.empty
 
@@ -37,8 +36,8 @@ class KernelSource:
     """The source of a function written in the kernel language.
 
     ``text`` starts at 1-based ``first_line`` of ``file``, each line ``first_column`` bytes in; ``scope`` and ``cells``
-    resolve the names it does not bind. Parsing happens at first use and once. ``library`` functions are part of the
-    language: errors inside them are reported at the call. ``defaults`` are those of a nested function, evaluated.
+    resolve the names it does not bind. ``library`` functions are part of the language: errors inside them are reported
+    at the call. ``defaults`` are those of a nested function, evaluated.
     """
 
     def __init__(
@@ -52,7 +51,8 @@ class KernelSource:
         function: FunctionType | None = None,
         library: bool = False,
         first_column: int = 0,
-        tree: ast.FunctionDef | None = None,
+        *,
+        tree: ast.FunctionDef,
         defaults: Mapping[str, Any] | None = None,
         rules: Rules = STRICT,
     ):
@@ -61,55 +61,27 @@ class KernelSource:
         self.scope, self.cells = scope, dict(cells or {})
         self.function, self.library = function, library
         self.defaults, self.rules = defaults, rules
-        if tree is not None:
-            self.__dict__["tree"] = tree
+        self.tree: ast.FunctionDef = tree
 
     @classmethod
-    def of(cls, function: Callable, library: bool = False) -> KernelSource:
-        """The source of a Python function; the function itself is never called."""
-        function = inspect.unwrap(function)
-        if not isinstance(function, FunctionType):
-            raise TypeError(f"a kernel is a Python function, not {type(function).__name__}")
-        if function.__name__ == "<lambda>":
-            code = function.__code__
-            span = Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, 10**6)
-            raise CompileError(
-                "language.syntax#E1", "a lambda cannot be a kernel; write a function with def", span, phase="parse"
-            )
-        text, first_line = _function_text(function)
+    def of(cls, function: Callable, library: bool = False, rules: Rules = STRICT) -> KernelSource:
+        """The source of a Python function; the function itself is never called. Raises CompileError."""
+        function = python_function(function)
+        written = text_of(function)
         code = function.__code__
-        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        name = "lambda" if function.__name__ == "<lambda>" else function.__name__
         return cls(
-            function.__name__, text, code.co_filename, first_line, function.__globals__, cells, function, library
+            name,
+            written.text,
+            code.co_filename,
+            written.first_line,
+            function.__globals__,
+            dict(zip(code.co_freevars, function.__closure__ or (), strict=True)),
+            function,
+            library,
+            tree=written.tree,
+            rules=rules,
         )
-
-    @cached_property
-    def tree(self) -> ast.FunctionDef:
-        """The function's syntax tree; line numbers count from ``first_line``."""
-        indented = self.text[:1] in (" ", "\t")
-        try:
-            # Indented source goes under an `if`: unlike dedenting this keeps columns and accepts comments at column 0.
-            module = ast.parse("if 1:\n" + self.text if indented else self.text)
-        except SyntaxError as error:
-            line = (error.lineno or 1) + self.first_line - 1 - indented
-            column = max(0, (error.offset or 1) - 1)
-            span = Span(self.file, line, column, line, column + 1)
-            raise CompileError("language.syntax#E1", f"not Python: {error.msg}", span, phase="parse") from None
-        if indented:
-            ast.increment_lineno(module, -1)
-        first = module.body[0]
-        body = first.body if indented and isinstance(first, ast.If) else module.body
-        found = [n for n in body if isinstance(n, ast.FunctionDef) and n.name == self.name]
-        for node in body if not found else ():
-            if isinstance(node, ast.AsyncFunctionDef) and node.name == self.name:
-                line = node.lineno + self.first_line - 1
-                end = len(source_line(self.file, line) or "") or node.col_offset + 1
-                span = Span(self.file, line, node.col_offset + self.first_column, line, end)
-                raise CompileError("language.syntax#E1", "`async` is not supported; write def", span, phase="parse")
-        if not found:
-            span = Span(self.file, self.first_line, 0, self.first_line, 1)
-            raise CompileError("language.syntax#E1", f"no function {self.name} in this source", span, phase="parse")
-        return found[-1]
 
     def span(self, node: ast.AST, caller: Span | None = None) -> Span:
         return span_of(node, self.file, self.first_line - 1, self.first_column, caller)
@@ -213,40 +185,3 @@ def annotations_of(source: KernelSource, node: ast.expr | None) -> list[Any]:
         return [found]
     # `tl` may be imported only where the kernel is used as text
     return [constexpr] if ast.unparse(node) in ("constexpr", "tl.constexpr") else []
-
-
-def _function_text(function: FunctionType) -> tuple[str, int]:
-    """The lines of a function, decorators included, and the 1-based number of the first."""
-    code = function.__code__
-    lines = linecache.getlines(code.co_filename, function.__globals__)
-    if not lines:
-        text = _command_line_text() if code.co_filename == "<string>" else None
-        if text is not None:
-            register_text(code.co_filename, text)
-            lines = text.splitlines(keepends=True)
-    first = code.co_firstlineno
-    if not 0 < first <= len(lines):
-        raise _no_source(function)
-    try:
-        block = inspect.getblock(lines[first - 1 :])
-    except (SyntaxError, IndentationError):
-        raise _no_source(function) from None
-    text = "".join(block)
-    if f"def {function.__name__}" not in text:
-        raise _no_source(function)
-    return text, first
-
-
-def _no_source(function: FunctionType) -> CompileError:
-    return CompileError(
-        "language.syntax#E1",
-        f"the source of {function.__name__} ({function.__code__.co_filename}) cannot be read; "
-        "define it in a file, or give its text to refcompiler.jit.from_source",
-        phase="parse",
-    )
-
-
-def _command_line_text() -> str | None:
-    """The program given to ``python -c``."""
-    words = list(getattr(sys, "orig_argv", []))
-    return words[words.index("-c") + 1] if "-c" in words[:-1] else None

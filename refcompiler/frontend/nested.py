@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from refcompiler.frontend.kernel_source import KernelSource
+from refcompiler.frontend.kernel_text import as_definition
 from refcompiler.frontend.scope import Frame
 
 
@@ -32,10 +33,3 @@ class NestedFunction:
 
     def __repr__(self) -> str:
         return f"<function {self.source.name}>"
-
-
-def as_definition(node: ast.Lambda) -> ast.FunctionDef:
-    """The `def` that means the same as a lambda."""
-    body = ast.copy_location(ast.Return(node.body), node.body)
-    definition = ast.FunctionDef("lambda", node.args, [body], [], None)
-    return ast.copy_location(definition, node)

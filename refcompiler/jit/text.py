@@ -10,7 +10,7 @@ from refcompiler.errors import CompileError
 from refcompiler.frontend import KernelSource
 from refcompiler.frontend.types import constexpr
 from refcompiler.jit.function import JitFunction
-from refcompiler.source import Span, register_text
+from refcompiler.source import Span, register_text, span_of
 
 
 def from_source(
@@ -45,9 +45,9 @@ def from_source(
             source = KernelSource(node.name, text, file, first_line, scope, first_column=first_column, tree=node)
             scope[node.name] = JitFunction(source)
         elif not _bind(node, scope):
-            source = KernelSource("<module>", text, file, first_line, scope, first_column=first_column)
             message = "kernel text holds functions and names bound to literals or tl.constexpr(literal)"
-            raise CompileError("language.syntax#E1", message, source.span(node), phase="parse")
+            span = span_of(node, file, first_line - 1, first_column)
+            raise CompileError("language.syntax#E1", message, span, phase="parse")
     kernel = scope.get(entry)
     if not isinstance(kernel, JitFunction):
         span = Span(file, first_line, first_column, first_line, first_column + 1)
