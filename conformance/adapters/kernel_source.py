@@ -19,8 +19,8 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-# Profiles whose `tl` is a namespace of their own.
-NAMESPACES = {"ext.mytriton": "refcompiler.mytriton.language"}
+# Profiles in which `triton` and `tl` are another package and its namespace.
+PACKAGES = {"ext.mytriton": "refcompiler.mytriton"}
 
 
 class SourceUnusable(Exception):
@@ -115,21 +115,21 @@ def _lenient(statement: ast.stmt) -> list[ast.stmt]:
 @lru_cache(maxsize=256)
 def kernel_module(source: str, file: str = "", profile: str = "core") -> ModuleType:
     """The module of kernel source. With `file`, the text of that file; else specification text, which imports nothing.
-    `profile` decides what `tl` is.
+    `profile` decides what `triton` and `tl` are.
 
     Raises SourceUnusable, or the compiler's own error when a kernel is refused at its decoration.
     """
-    import refcompiler
     from refcompiler.errors import TileSpecError
 
-    language = importlib.import_module(NAMESPACES.get(profile, "refcompiler.language"))
+    package = importlib.import_module(PACKAGES.get(profile, "refcompiler"))
+    language = package.language
     shown = file or f"<kernel {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
     linecache.cache[shown] = (len(source), None, source.splitlines(keepends=True), shown)
     loader = _Loader(source, shown, lenient=bool(file))
     spec = importlib.util.spec_from_loader("kernels", loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    triton = _Triton(refcompiler) if file else refcompiler
+    triton = _Triton(package) if file else package
     vars(module).update(triton=triton, tl=language, __absent__=Absent)
     try:
         with _triton_is(triton, language):

@@ -19,11 +19,10 @@ from conformance.adapters import (
     Unsupported,
     Valid,
 )
-from conformance.adapters.kernel_source import SourceUnusable, kernel_module
+from conformance.adapters.kernel_source import PACKAGES, SourceUnusable, kernel_module
 from conformance.dtypes import DTYPES
 
 PROFILES = ("core", "ext.any_extent", "ext.mytriton")
-COMPILED_AS = {"ext.mytriton": "ext.any_extent"}  # another namespace over the same language
 PHASES = ("parse", "type", "verify", "lower", "codegen", "launch")
 
 
@@ -53,8 +52,8 @@ def _constexprs(request: CompileRequest) -> dict[str, Any]:
 
 
 def _options(request: CompileRequest) -> dict[str, Any]:
-    """Options of the compiler; an extension of the language is one of them."""
-    profile = {} if request.profile == "core" else {"profile": COMPILED_AS.get(request.profile, request.profile)}
+    """Options of the compiler; an extension of the language is one of them, unless it is a package of its own."""
+    profile = {} if request.profile in ("core", *PACKAGES) else {"profile": request.profile}
     return {**dict(request.options), **profile}
 
 

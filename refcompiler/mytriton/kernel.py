@@ -7,9 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from refcompiler import config
+from refcompiler.frontend.rules import Rules
 from refcompiler.ir import Op
 from refcompiler.jit import CompiledKernel
 from refcompiler.jit import jit as triton_jit
+
+# Python's own functions and values around a kernel are part of it.
+RULES = Rules(plain_functions=True, plain_globals=True, plain_numbers=True)
 
 
 class LaunchResult(NamedTuple):
@@ -30,6 +34,7 @@ class Kernel:
     def __init__(self, fn: Callable[..., Any]):
         self.fn = fn
         self.compiler = triton_jit(fn, profile="ext.any_extent")
+        self.compiler.source.rules = RULES
         self.__kernel_source__ = self.compiler.source  # kernels may call it
         self.__name__, self.__doc__ = self.compiler.__name__, self.compiler.__doc__
 
@@ -40,6 +45,10 @@ class Kernel:
     def signature(self) -> inspect.Signature:
         """The signature of the Python function, annotations evaluated."""
         return inspect.signature(self.fn, eval_str=True)
+
+    def compile(self, *args: Any, **kwargs: Any) -> CompiledKernel:
+        """Compile for types instead of arguments, as the language's own kernels do; every stage's text is in it."""
+        return self.compiler.compile(*args, **kwargs)
 
     def clear_cache(self) -> None:
         """Forget every specialisation in memory."""
