@@ -83,6 +83,8 @@ class Calls(Loops):
         if function is constexpr:
             return self.make_constexpr(node, args)
         values = [a.value for a in args]
+        if isinstance(function, type) and issubclass(function, tuple) and hasattr(function, "_fields"):
+            return self.compute(node, lambda: function(*values, **{k: a.value for k, a in kwargs.items()}))
         if function is isinstance and len(values) == 2:
             return _is_instance(*values)
         if function is print:

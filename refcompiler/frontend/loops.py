@@ -11,6 +11,7 @@ from refcompiler.frontend.context import describe, elements, is_runtime
 from refcompiler.frontend.language import control
 from refcompiler.frontend.promotion import promote
 from refcompiler.frontend.statements import Break, Continue, Statements
+from refcompiler.frontend.structures import leaves, rebuild, shape_of_tree, type_name
 from refcompiler.ir import Block, Constant, Op, Value
 from refcompiler.ir.types import I32, DType
 
@@ -268,33 +269,6 @@ def assigned_names(body: list[ast.stmt]) -> list[str]:
     for statement in body:
         visit(statement)
     return list(names)
-
-
-def leaves(value: Any) -> list[Value]:
-    """The run-time values in a tree of tuples."""
-    if isinstance(value, tuple):
-        return [leaf for v in value for leaf in leaves(v)]
-    return [value] if isinstance(value, Value) else []
-
-
-def rebuild(value: Any, fresh: Any) -> Any:
-    """The same tree with its run-time values replaced in order."""
-    if isinstance(value, tuple):
-        return tuple(rebuild(v, fresh) for v in value)
-    return next(fresh) if isinstance(value, Value) else value
-
-
-def shape_of_tree(value: Any) -> Any:
-    """A tree of types; two trees are equal where a loop may carry one as the other."""
-    if isinstance(value, tuple):
-        return tuple(shape_of_tree(v) for v in value)
-    return value.type if isinstance(value, Value) else ("constexpr", repr(value))
-
-
-def type_name(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(type_name(v) for v in value)})"
-    return str(value.type) if isinstance(value, Value) else describe(value)
 
 
 def substitute(block: Block, replaced: dict[Value, Value]) -> None:

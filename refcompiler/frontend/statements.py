@@ -11,6 +11,7 @@ from refcompiler.frontend.kernel_source import annotations_of
 from refcompiler.frontend.language.control import as_condition
 from refcompiler.frontend.nested import NestedFunction
 from refcompiler.frontend.semantics import to_value
+from refcompiler.frontend.structures import mapped
 from refcompiler.frontend.types import constexpr
 from refcompiler.ir import Value
 
@@ -133,10 +134,8 @@ class Statements(Displays):
         """What a plain assignment binds: numbers become run-time scalars, everything else stays."""
         if type(value) is constexpr:
             return value.value
-        if isinstance(value, tuple):
-            return tuple(self.stored(v, node) for v in value)
-        if isinstance(value, dict):
-            return {key: self.stored(v, node) for key, v in value.items()}
+        if isinstance(value, tuple | dict):
+            return mapped(value, lambda leaf: self.stored(leaf, node))
         if isinstance(value, bool | int | float) and not self.frame.source.rules.plain_numbers:
             return to_value(self.at(node, x=getattr(node, "value", node)), value, "x")
         return value
