@@ -1,4 +1,4 @@
-"""From tile IR to CUDA C++. Read top to bottom: this file is the compiler's table of contents."""
+"""From tile IR to CUDA C++ or MLIR. Read top to bottom: this file is the compiler's table of contents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refcompiler import config
-from refcompiler.emitters import cuda
+from refcompiler.emitters import cuda, mlir
 from refcompiler.ir import Func, Pass, PassManager
 from refcompiler.passes.allocate_shared import allocate_shared
 from refcompiler.passes.assign_layouts import assign_layouts
@@ -98,10 +98,10 @@ def lower(func: Func, context: Context, observer: Callable[[str, Func], None] | 
 
 def emit(func: Func, backend: str = "cuda") -> str:
     """The text of a SIMT function in the language of ``backend``."""
-    return EMITTERS[backend](func)
+    return EMITTERS[backend].emit(func)
 
 
-EMITTERS: dict[str, Callable[[Func], str]] = {"cuda": cuda.emit}
+EMITTERS: dict[str, Any] = {"cuda": cuda, "mlir": mlir}
 
 
 def _run(stage: str, passes: tuple[Pass, ...], func: Func, context: Context, observer) -> Func:

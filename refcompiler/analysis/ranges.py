@@ -38,6 +38,12 @@ class Ranges:
         interval = self.of(value)
         return interval[0] if interval is not None and interval[0] == interval[1] else None
 
+    def can_count(self, stop: Value, step: int) -> bool:
+        """True if counting by the constant ``step`` until ``stop`` is passed cannot leave the type."""
+        low, high = self.of(stop)
+        dtype = element_of(stop.type)
+        return abs(step) == 1 or (high + step - 1 <= dtype.max_int if step > 0 else low + step + 1 >= dtype.min_int)
+
     def non_negative(self, value: Value) -> bool:
         interval = self.of(value)
         return interval is not None and interval[0] >= 0

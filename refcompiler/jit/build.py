@@ -36,14 +36,15 @@ class Build:
         }
 
 
-def cache_key(compiled: Compiled, arch: str, options: Any) -> str:
+def cache_key(compiled: Compiled, arch: str, backend: str, options: Any) -> str:
     """The identity of machine code: what the kernel means (its tile IR, which holds types, hints, compile-time values
-    and captured values), every source text it came from, the options, the architecture, compiler and tools."""
+    and captured values), every source text it came from, the options, the architecture, the backend, compiler and
+    tools."""
     from refcompiler import toolchain
 
     sources = json.dumps(compiled.sources, sort_keys=True)
     return artifact_key(
-        "cubin", print_func(compiled.func), sources, repr(options), arch, toolchain=toolchain.fingerprint()
+        "cubin", print_func(compiled.func), sources, repr(options), arch, backend, toolchain=toolchain.fingerprint()
     )
 
 
@@ -57,15 +58,15 @@ def stored(key: str) -> Build | None:
     return Build(cubin.data, ptx.decode(), meta["entry"], abi, meta["threads"], meta["shared_bytes"])
 
 
-def build(cuda: str, simt: Func, tile: Func, arch: str, options: Any, key: str) -> Build:
-    """Compile CUDA C++ and keep the result under ``key``."""
-    from refcompiler import toolchain
-    from refcompiler.emitters.cuda import entry_name
+def build(text: str, simt: Func, tile: Func, arch: str, backend: str, options: Any, key: str) -> Build:
+    """Compile the text of ``backend`` and keep the result under ``key``."""
+    from refcompiler import pipeline, toolchain
 
-    artifacts = toolchain.compile_cuda(cuda, arch)
+    artifacts = toolchain.COMPILERS[backend](text, arch)
+    entry = pipeline.EMITTERS[backend].entry_name(simt)
     threads = options.num_warps * WARP_SIZE
     shared = int(simt.attrs.get("shared_bytes", 0))
-    made = Build(artifacts.cubin, artifacts.ptx, entry_name(simt), kernel_abi(tile), threads, shared)
+    made = Build(artifacts.cubin, artifacts.ptx, entry, kernel_abi(tile), threads, shared)
     shared_cache().put(key, made.cubin, made.metadata())
     shared_cache().put(_ptx_key(key), made.ptx.encode())
     return made

@@ -18,7 +18,7 @@ from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.written import written_params
 from refcompiler.runtime.arrays import ArrayInfo, describe, is_array
 
-STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "ptx", "cubin", "sass")
+STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass")
 
 
 class Stages(Mapping[str, Any]):
@@ -60,7 +60,7 @@ class CompiledKernel:
         self._levels: dict[str, Func] = {}
 
     def __repr__(self) -> str:
-        return f"CompiledKernel({self.name}, {self.arch})"
+        return f"CompiledKernel({self.name}, {self.arch}, {self.backend})"
 
     # --- stages
     @property
@@ -91,7 +91,7 @@ class CompiledKernel:
             return print_func(self.func)
         if stage in ("tile_opt", "laid_out", "simt"):
             return print_func(self.level(stage))
-        if stage == "cuda":
+        if stage in ("cuda", "mlir"):
             from refcompiler import pipeline
 
             return pipeline.emit(self.level("simt"), stage)
@@ -104,11 +104,16 @@ class CompiledKernel:
     @cached_property
     def build(self) -> Build:
         """The machine code, from the cache on disk where it is there."""
-        key = cache_key(self.compiled, self.arch, self.options)
+        key = cache_key(self.compiled, self.arch, self.code, self.options)
         found = stored(key)
         if found is not None:
             return found
-        return build(self.asm["cuda"], self.level("simt"), self.func, self.arch, self.options, key)
+        return build(self.asm[self.code], self.level("simt"), self.func, self.arch, self.code, self.options, key)
+
+    @property
+    def code(self) -> str:
+        """The backend that its machine code comes from."""
+        return "mlir" if self.backend == "mlir" else "cuda"
 
     @cached_property
     def resources(self) -> dict[str, Any]:

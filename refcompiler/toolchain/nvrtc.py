@@ -7,36 +7,35 @@ the same bits. Generated code includes no headers, so none are searched for.
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refcompiler import config
 from refcompiler.errors import CompileError, InternalError
 from refcompiler.toolchain.installed import bindings, failed_to_load
+from refcompiler.toolchain.reproducer import rejected
 
 # --minimal leaves textures, cooperative groups and nested launches out of what NVRTC reads first: a sixth of its time.
 _COMMON_OPTIONS = ("--fmad=false", "--std=c++17", "--minimal")
 
 
 @dataclass(frozen=True)
-class CudaArtifacts:
-    """What one run of NVRTC gives: the PTX, the cubin of the architecture, and the compiler's log."""
+class Artifacts:
+    """What an external compiler makes of a kernel: PTX, the cubin of the architecture, and its log."""
 
     ptx: str
     cubin: bytes
-    log: str
+    log: str = ""
 
 
-def compile_cuda(source: str, arch: str, options: Sequence[str] = (), *, lineinfo: bool = False) -> CudaArtifacts:
+def compile_cuda(source: str, arch: str, options: Sequence[str] = (), *, lineinfo: bool = False) -> Artifacts:
     """Compile CUDA C++ ``source`` for ``arch`` (``"sm_90a"``) to PTX and cubin; ``options`` are further NVRTC options.
 
     Raises CompileError (toolchain.arch) for an architecture this NVRTC does not know, InternalError
     (toolchain.nvrtc) when the source does not compile: generated code is our responsibility.
     """
-    _check_arch(arch)
+    check_arch(arch)
     flags = (f"--gpu-architecture={arch}", *_COMMON_OPTIONS, *(["--generate-line-info"] if lineinfo else []), *options)
     nvrtc = bindings("nvrtc")
     program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], []))
@@ -48,12 +47,12 @@ def compile_cuda(source: str, arch: str, options: Sequence[str] = (), *, lineinf
             .rstrip("\0")
         )
         if int(status):
-            raise _broken_source("nvrtc", source, ".cu", flags, log or status.name)
+            raise rejected("nvrtc", source, ".cu", flags, log or status.name)
         ptx = _fetch(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
         cubin = _fetch(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return CudaArtifacts(ptx, cubin, log)
+    return Artifacts(ptx, cubin, log)
 
 
 def cuda_to_cubin(source: str, arch: str, options: Sequence[str] = (), *, lineinfo: bool = False) -> bytes:
@@ -71,7 +70,7 @@ def ptx_to_cubin(ptx: str, arch: str, options: Sequence[str] = ()) -> bytes:
 
     Raises InternalError (toolchain.nvjitlink) with the log when the PTX is not accepted.
     """
-    _check_arch(arch)
+    check_arch(arch)
     # nvJitLink's own -fma=0 concerns LTO only; PTX goes through its ptxas, which contracts unless told so.
     flags = [f"-arch={arch}", "-Xptxas=-fmad=false", *options]
     nvjitlink = bindings("nvjitlink")
@@ -79,7 +78,7 @@ def ptx_to_cubin(ptx: str, arch: str, options: Sequence[str] = ()) -> bytes:
     try:
         handle = nvjitlink.create(len(flags), flags)
     except nvjitlink.nvJitLinkError as error:
-        raise _broken_source("nvjitlink", ptx, ".ptx", flags, str(error)) from None
+        raise rejected("nvjitlink", ptx, ".ptx", flags, str(error)) from None
     except Exception as error:  # the library is not there; the class differs between releases of the bindings
         raise failed_to_load("nvjitlink", error) from None
     try:
@@ -92,7 +91,7 @@ def ptx_to_cubin(ptx: str, arch: str, options: Sequence[str] = ()) -> bytes:
         log = bytearray(nvjitlink.get_error_log_size(handle))
         nvjitlink.get_error_log(handle, log)
         said = log.decode(errors="replace").rstrip("\0")
-        raise _broken_source("nvjitlink", ptx, ".ptx", flags, said or str(error)) from None
+        raise rejected("nvjitlink", ptx, ".ptx", flags, said or str(error)) from None
     finally:
         nvjitlink.destroy(handle)
 
@@ -108,7 +107,8 @@ def _supported_archs() -> tuple[int, ...]:
         raise failed_to_load("nvrtc", error) from None
 
 
-def _check_arch(arch: str) -> None:
+def check_arch(arch: str) -> None:
+    """Raise CompileError (toolchain.arch) for an architecture that this toolkit does not know."""
     found = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if found is None or int(found[1]) not in _supported_archs():
         known = ", ".join(f"sm_{number}" for number in _supported_archs())
@@ -133,17 +133,3 @@ def _checked(returned: tuple) -> Any:
     if int(status):
         raise InternalError("toolchain.nvrtc", f"NVRTC answers {status.name}")
     return values[0] if values else None
-
-
-def _broken_source(tool: str, source: str, suffix: str, flags: Sequence[str], log: str) -> InternalError:
-    """The error for generated text that ``tool`` rejects, with a file that reproduces it where one can be written."""
-    head = f"// {tool} {' '.join(flags)}\n" + "".join(f"// {line}\n" for line in log.rstrip().splitlines())
-    name = hashlib.sha256((head + source).encode()).hexdigest()[:16] + suffix
-    path = config.cache_dir() / "reproducers" / name
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(head + source)
-        note = f"reproducer: {path}"
-    except OSError as error:
-        note = f"no reproducer was written: {error}"
-    return InternalError(f"toolchain.{tool}", f"{tool} rejects the generated code\n{log.rstrip()}", notes=[note])

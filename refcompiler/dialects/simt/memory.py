@@ -8,6 +8,31 @@ from refcompiler.ir.core import Op, Value
 from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import BOOL, I32, DType, SharedType, Type, element_of
 
+# What follows ld. or st. in PTX; a flag that is left out does what a plain access does.
+_LOADS = {
+    ".cg": "global.cg",
+    ".cs": "global.cs",
+    ".cv": "global.cv",
+    "evict_first": "global.L1::evict_first",
+    "evict_last": "global.L1::evict_last",
+}
+_STORES = {
+    ".cg": "global.cg",
+    ".cs": "global.cs",
+    ".wt": "global.wt",
+    "evict_first": "global.L1::evict_first",
+    "evict_last": "global.L1::evict_last",
+}
+PTX_ACCESSES = {"ld_global": _LOADS, "st_global": _STORES}
+
+
+def ptx_flag(op: Op) -> str | None:
+    """The flag of a global access that changes its PTX instruction. A cache operator excludes a priority, and volatile
+    excludes both."""
+    if op.attrs.get("volatile"):
+        return None
+    return next((flag for flag in (op.cache, op.eviction) if flag in PTX_ACCESSES[op.name]), None)
+
 
 def _dtype(element) -> DType | None:
     return element if isinstance(element, DType) else None

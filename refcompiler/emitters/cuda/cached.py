@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
+from refcompiler.dialects.simt.memory import PTX_ACCESSES, ptx_flag
 from refcompiler.ir.core import Op
 
-# What follows ld.global or st.global in PTX; what is left out is what a plain access does.
-_LOADS = {
-    ".cg": "global.cg",
-    ".cs": "global.cs",
-    ".cv": "global.cv",
-    "evict_first": "global.L1::evict_first",
-    "evict_last": "global.L1::evict_last",
-    "volatile": "volatile.global",
-}
-_STORES = {
-    ".cg": "global.cg",
-    ".cs": "global.cs",
-    ".wt": "global.wt",
-    "evict_first": "global.L1::evict_first",
-    "evict_last": "global.L1::evict_last",
-}
+_LOADS = {**PTX_ACCESSES["ld_global"], "volatile": "volatile.global"}
+_STORES = PTX_ACCESSES["st_global"]
 
 # size in bytes -> (C++ type of a register, its asm constraint, PTX type, number of registers)
 _SIZES = {
@@ -32,14 +19,12 @@ _SIZES = {
 
 
 def access_function(op: Op) -> str | None:
-    """The device function for a global access; None where a plain one will do. A cache operator excludes a priority."""
-    table, word = (_LOADS, "load") if op.name == "ld_global" else (_STORES, "store")
-    if op.name == "ld_global" and op.volatile:
+    """The device function for a global access; None where a plain one will do."""
+    word = "load" if op.name == "ld_global" else "store"
+    if op.attrs.get("volatile"):
         return "load_volatile"
-    for flag in (op.cache, op.eviction):
-        if flag in table:
-            return f"{word}_{flag.lstrip('.')}"
-    return None
+    flag = ptx_flag(op)
+    return flag and f"{word}_{flag.lstrip('.')}"
 
 
 def _load(name: str, ptx: str) -> str:

@@ -118,7 +118,7 @@ class ControlFlow:
         type_ = self.type_of(op.start)
         name = self.renderer.names[op.body.args[0]]
         by = int(op.step.value) if isinstance(op.step, Constant) else 0
-        if by and self.renderer.ranges_allow(op.stop, by):
+        if by and self.renderer.ranges.can_count(op.stop, by):
             compare = "<" if by > 0 else ">"
             advance = {1: f"++{name}", -1: f"--{name}"}.get(by, f"{name} {'+' if by > 0 else '-'}= {abs(by)}")
             self.line(f"for ({type_} {name} = {start}; {name} {compare} {stop.within(11)}; {advance}) {{")

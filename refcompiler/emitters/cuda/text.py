@@ -110,12 +110,6 @@ class Renderer:
         narrow = isinstance(element, PointerType) or element is BOOL or element.bits < 32
         return cast_to(type_, result) if narrow else result
 
-    def ranges_allow(self, stop: Value, step: int) -> bool:
-        """True if counting by ``step`` up to ``stop`` cannot leave the type."""
-        low, high = self.ranges.of(stop)
-        dtype = element_of(stop.type)
-        return abs(step) == 1 or (high + step - 1 <= dtype.max_int if step > 0 else low + step + 1 >= dtype.min_int)
-
     # --- memory
     def place(self, op: Op, index: Expr | None) -> tuple[Expr, Expr | None]:
         """Base and element offset of an access; no offset where the pointer stands for itself."""

@@ -1,0 +1,36 @@
+"""A gpu.module with one kernel: the walk over the ops, what stands before and around them."""
+
+from __future__ import annotations
+
+from refcompiler.emitters.mlir import control, elementwise, memory, thread  # noqa: F401  they fill the table
+from refcompiler.emitters.mlir import types as t
+from refcompiler.emitters.mlir.names import entry_name
+from refcompiler.emitters.mlir.prelude import prelude_for
+from refcompiler.emitters.mlir.writer import Writer
+from refcompiler.ir.core import Func
+from refcompiler.ir.types import BOOL
+
+
+def emit(func: Func) -> str:
+    """The MLIR module of a SIMT function: what it needs of the prelude, shared memory, and the kernel."""
+    writer = Writer(func)
+    parameters = []
+    for param in func.params:
+        writer.param(param)
+        type_ = t.memory_type(param.type)  # a bool argument is one byte
+        parameters.append(f"{writer.names[param]}: {type_}")
+    for param in func.params:
+        if param.type is BOOL:
+            zero = writer.let("arith.constant 0 : i8")
+            writer.names[param] = writer.let(f"arith.cmpi ne, {writer.names[param]}, {zero} : i8")
+    writer.block(func.body)
+    head = f"  gpu.func @{entry_name(func)}({', '.join(parameters)}) kernel attributes {{"
+    bounds = f"known_block_size = array<i32: {func.attrs['threads']}, 1, 1>, nvvm.minctasm = 1 : i32}} {{"
+    constants = [f"    {name} = {text}" for name, text in writer.constants.items()]
+    body = "\n".join([head + bounds, *constants, *writer.lines, "    gpu.return", "  }"])
+    prelude = prelude_for(body)
+    shared = (
+        "  llvm.mlir.global external @shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>\n"
+    )
+    before = (shared if func.attrs.get("shared_bytes") else "") + prelude
+    return f"gpu.module @kernels {{\n{before}{body}\n}}\n"
