@@ -112,12 +112,12 @@ def test_every_stage_and_the_cache_on_disk(tmp_path, monkeypatch):
         written = [(p.name, p.written, p.divisible_by) for p in kernel.build.abi.params]
         assert written == [("x", False, 16), ("y", False, 16), ("out", True, 16), ("n", False, 1)]
         with monkeypatch.context() as patch:
-            patch.setattr(toolchain, "compile_cuda", lambda *a: pytest.fail("compiled although it is in the cache"))
+            patch.setitem(toolchain.COMPILERS, "cuda", lambda *a: pytest.fail("compiled although it is in the cache"))
             again = compiled()
             assert again is not kernel and again.build == kernel.build
-        assert build.cache_key(
-            compiled(num_warps=8).compiled, "sm_80", compiled(num_warps=8).options
-        ) != build.cache_key(kernel.compiled, "sm_80", kernel.options)
+        key = build.cache_key(kernel.compiled, "sm_80", "cuda", kernel.options)
+        assert build.cache_key(kernel.compiled, "sm_80", "cuda", compiled(num_warps=8).options) != key
+        assert build.cache_key(kernel.compiled, "sm_80", "mlir", kernel.options) != key
         with pytest.raises(KeyError, match="no stage"):
             kernel.asm["llir"]
     finally:

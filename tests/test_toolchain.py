@@ -202,7 +202,7 @@ def test_unknown_entry_and_bytes_that_are_no_cubin():
 
 
 def test_versions_name_every_part():
-    assert set(toolchain.versions()) == {"bindings", "nvrtc", "nvjitlink", "nvdisasm"}
+    assert set(toolchain.versions()) == {"bindings", "nvrtc", "nvjitlink", "nvdisasm", "mlir"}
     assert all(re.match(r"\d+\.\d+", version) for version in toolchain.versions().values())
     assert all(version in toolchain.fingerprint() for version in toolchain.versions().values())
 

@@ -163,6 +163,13 @@ TARGETS: Mapping[str, Target] = {
             frozenset({"oracle", "unpredictable", "negative", "invariant", "snapshot", "budget"}),
             needs="the CUDA compiler wheels, and CuPy with a GPU to run",
         ),
+        Target(
+            "mlir",
+            f"{_REFERENCE}:mlir",
+            "MLIR through its own passes; runs where a GPU is, compiles everywhere",
+            frozenset({"oracle", "unpredictable", "negative", "invariant", "snapshot", "budget"}),
+            needs="the wheels of MLIR and of the CUDA compilers, and CuPy with a GPU to run",
+        ),
     )
 }
 

@@ -1,4 +1,4 @@
-"""The reference compiler as targets: `interp` and `simt` run its IR in NumPy, `cuda` compiles, and runs on a GPU."""
+"""The reference compiler as targets: `interp` and `simt` run its IR in NumPy, `cuda`, `mlir` compile it for a GPU."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def simt() -> Simulator:
 def cuda() -> Cuda:
     """The target `cuda`; raises TargetUnavailable without the compiler wheels."""
     return Cuda()
+
+
+def mlir() -> Mlir:
+    """The target `mlir`; raises TargetUnavailable without the wheels of MLIR or of the CUDA compilers."""
+    return Mlir()
 
 
 def _constexprs(request: CompileRequest) -> dict[str, Any]:
@@ -201,6 +206,9 @@ class Simulator(Interpreter):
 class Cuda(_Reference):
     """CUDA C++ through NVRTC to cubin; launched with CuPy arrays where a GPU is."""
 
+    stages: tuple[str, ...] = ("laid_out", "simt", "cuda", "ptx", "sass", "resources")
+    compiler = ("cuda", "nvrtc")
+
     def __init__(self) -> None:
         try:
             from refcompiler import config, toolchain
@@ -208,7 +216,7 @@ class Cuda(_Reference):
 
             versions = toolchain.versions()
         except ImportError as e:
-            raise TargetUnavailable(f"target cuda: {e}") from e
+            raise TargetUnavailable(f"target {self.backend}: {e}") from e
         self.versions: Mapping[str, str | None] = versions
         self.cupy: Any = None
         self.why_not, self.defect = "no GPU is visible", ""
@@ -229,7 +237,7 @@ class Cuda(_Reference):
             stages=("laid_out", "simt", "cuda", "ptx", "sass", "resources"),
             phases=PHASES,
             runs=self.cupy is not None,
-            toolchain=_toolchain(self.versions),
+            toolchain=_toolchain(self.versions, *self.compiler),
             device=self._device(),
             why_not="" if self.cupy is not None else self.why_not,
             defect=self.defect,
@@ -281,6 +289,23 @@ class Cuda(_Reference):
         return self.cupy.ndarray(value.shape, value.dtype, memory.data, value.strides)
 
 
+class Mlir(Cuda):
+    """MLIR through its own passes to PTX and on to cubin; launched as `cuda` is."""
+
+    backend = "mlir"
+    stages = ("mlir", "ptx", "sass", "resources")
+    compiler = ("mlir", "mlir")
+
+    def __init__(self) -> None:
+        super().__init__()
+        from refcompiler import toolchain
+
+        try:
+            toolchain.require_mlir()
+        except toolchain.ToolUnavailable as e:
+            raise TargetUnavailable(f"target mlir: {e.message}; {'; '.join(e.notes)}") from e
+
+
 class DeviceArray:
     """An array inside storage on the device, for any dtype, bf16 included, through `__cuda_array_interface__`."""
 
@@ -306,10 +331,10 @@ def _version() -> str:
         return "0+checkout"
 
 
-def _toolchain(versions: Mapping[str, str | None]) -> str:
-    """`cuda-12.9` from NVRTC's version, as budgets name it."""
-    text = str(versions.get("nvrtc") or "")
-    return "cuda-" + ".".join(text.split(".")[:2]) if text else ""
+def _toolchain(versions: Mapping[str, str | None], word: str, part: str) -> str:
+    """`cuda-12.9` from NVRTC's version, as budgets name it; `mlir-22.1` from MLIR's."""
+    text = str(versions.get(part) or "")
+    return f"{word}-" + ".".join(text.split(".")[:2]) if text else ""
 
 
 def environment() -> dict[str, str]:

@@ -260,7 +260,7 @@ ROWS: tuple[Scalar, ...] = (
         NUMBERS,
         numeric.absolute,
         {"f32": "fabsf({x})", "f64": "fabs({x})", "int": "int_abs({x})", "uint": "{x}"},
-        _by_kind("math.absi", "{x}", "math.absf"),
+        _by_kind("int_abs", "{x}", "math.absf"),
         "math.abs",
         "|x|; the least integer is its own absolute value.",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -94,7 +95,8 @@ class CompiledKernel:
         if stage in ("cuda", "mlir"):
             from refcompiler import pipeline
 
-            return pipeline.emit(self.level("simt"), stage)
+            text = pipeline.emit(self.level("simt"), stage)
+            return _verified(text) if stage == "mlir" else text
         if stage == "sass":
             from refcompiler import toolchain
 
@@ -241,6 +243,15 @@ class CompiledKernel:
         from refcompiler import runtime
 
         return runtime.load_function(self.build.cubin, self.build.entry, self.build.abi)
+
+
+def _verified(text: str) -> str:
+    """MLIR text after MLIR's own verifier; as it is where MLIR is not installed."""
+    from refcompiler import toolchain
+
+    with contextlib.suppress(toolchain.ToolUnavailable):
+        toolchain.verify_mlir(text)
+    return text
 
 
 def _memory_order(array: Any, info: ArrayInfo) -> np.ndarray:

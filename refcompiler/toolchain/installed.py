@@ -35,7 +35,10 @@ def unavailable(tool: str, searched: str) -> ToolUnavailable:
     return ToolUnavailable(
         "toolchain.missing",
         f"{tool} is not available",
-        notes=[f"searched: {searched}", f"to install it: python -m pip install {_WHEELS[tool][0]}{_NEEDED_TOO.get(tool, '')}"],
+        notes=[
+            f"searched: {searched}",
+            f"to install it: python -m pip install {_WHEELS[tool][0]}{_NEEDED_TOO.get(tool, '')}",
+        ],
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 from refcompiler.toolchain.installed import unavailable
 from refcompiler.toolchain.nvrtc import Artifacts, check_arch, ptx_to_cubin
@@ -22,10 +23,10 @@ class _Contexts(threading.local):
     """The MLIR context of each thread: none is used by two, and one costs 10 ms to make."""
 
     def __init__(self) -> None:
-        self.context: object = None
+        self.context: Any = None
         self.left = 0
 
-    def get(self, ir: object) -> object:
+    def get(self, ir: Any) -> Any:
         if not self.left:
             self.context = ir.Context()
             self.context.enable_multithreading(False)
@@ -46,19 +47,13 @@ def _bindings() -> SimpleNamespace:
         raise unavailable("mlir", f"import of mlir.ir ({error})") from None
 
 
-def mlir_available() -> bool:
-    """True if MLIR's bindings can be imported."""
-    from refcompiler.toolchain.installed import ToolUnavailable
-
-    try:
-        _bindings()
-    except ToolUnavailable:
-        return False
-    return True
+def require_mlir() -> None:
+    """Raise ToolUnavailable, with what to install, where MLIR's bindings cannot be imported."""
+    _bindings()
 
 
 def verify_mlir(source: str) -> None:
-    """Parse and verify; raises InternalError (toolchain.mlir) for text that is not valid, ToolUnavailable without MLIR."""
+    """Parse and verify; raises InternalError (toolchain.mlir) for invalid text, ToolUnavailable without MLIR."""
     mlir = _bindings()
     _parse(mlir, source, ())
 
@@ -89,7 +84,7 @@ def compile_mlir(source: str, arch: str) -> Artifacts:
     return Artifacts(ptx, ptx_to_cubin(ptx, arch))
 
 
-def _parse(mlir: SimpleNamespace, source: str, flags: tuple[str, ...]) -> object:
+def _parse(mlir: SimpleNamespace, source: str, flags: tuple[str, ...]) -> Any:
     """The verified module."""
     try:
         return mlir.ir.Module.parse(source, _CONTEXTS.get(mlir.ir))

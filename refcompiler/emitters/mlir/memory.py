@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from refcompiler.dialects.simt.memory import PTX_ACCESSES, ptx_flag
 from refcompiler.dialects.simt.registers import count_of
@@ -53,7 +54,7 @@ def write_ld_global(w: Writer, op: Op) -> None:
     registers: list[str] = []
     for i, (place, mask) in enumerate(zip(places, masks, strict=True)):
         other = "" if mask is None else _other(w, op, i, element)
-        loaded = w.chosen(mask, lambda place=place: _load(w, op, place, t.GLOBAL, element), other, type_)
+        loaded = w.chosen(mask, partial(_load, w, op, place, t.GLOBAL, element), other, type_)
         registers += w.unpack(loaded, t.element_type(element), op.width)
     w.set(op, registers)
 
@@ -115,7 +116,7 @@ def _store_all(w: Writer, op: Op, places: list[str], space: str) -> None:
         value = w.pack(registers[i * op.width : (i + 1) * op.width], t.element_type(element))
         if element is BOOL:
             value = cast(w, value, BOOL, I8, op.width)
-        w.guarded(mask, lambda place=place, value=value: _store(w, op, place, value, space, element))
+        w.guarded(mask, partial(_store, w, op, place, value, space, element))
 
 
 def _store(w: Writer, op: Op, place: str, value: str, space: str, element: Element) -> None:

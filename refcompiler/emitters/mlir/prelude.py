@@ -73,6 +73,18 @@ def _int_rem(dtype: DType) -> str:
     return _binary("int_rem", dtype, body)
 
 
+def _int_abs(dtype: DType) -> str:
+    """The least integer is its own absolute value."""
+    body = """
+        %zero = arith.constant 0 : T
+        %negated = arith.subi %zero, %x : T
+        %result = arith.maxsi %x, %negated : T
+        llvm.return %result : T
+    """
+    type_ = f"i{dtype.bits}"
+    return _function(f"int_abs_{dtype}", f"%x: {type_}", type_, re.sub(r"\bT\b", type_, body))
+
+
 def _shift_left(dtype: DType) -> str:
     """0 where y, read as unsigned, is not below the width."""
     body = f"""
@@ -165,6 +177,7 @@ def _to_bf16(dtype: DType) -> str:
 PRELUDE: dict[str, Callable[[DType], str]] = {
     "int_div": _int_div,
     "int_rem": _int_rem,
+    "int_abs": _int_abs,
     "shift_left": _shift_left,
     "shift_right": _shift_right,
     "umulhi": _umulhi,

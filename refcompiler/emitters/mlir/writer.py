@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.names import identifier
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import I32, DType, element_of
+from refcompiler.ir.types import I32, element_of
 
 WRITERS: dict[str, Callable[[Writer, Op], None]] = {}
 
@@ -78,7 +79,7 @@ class Writer:
             return self.constant(value.value, value.type)
         return self.names[value]
 
-    def constant(self, value: bool | int | float, dtype: DType = I32, count: int = 1) -> str:
+    def constant(self, value: bool | int | float, dtype: Any = I32, count: int = 1) -> str:
         """A number, or ``count`` registers equal to it."""
         type_ = t.vector(t.element_type(dtype), count)
         text = t.literal(value, dtype)
