@@ -15,7 +15,7 @@ from conformance.buffers import GuardedArray, guarded
 from conformance.dtypes import DTYPES
 from conformance.expressions import evaluate
 from conformance.inputs import fill
-from conformance.signatures import parameters, substitute
+from conformance.signatures import parameters, source_level, substitute
 
 DEFAULT_ARCH = "sm_90a"
 
@@ -79,7 +79,7 @@ def _typed(argument: BoundArgument) -> Any:
 def bind(program: model.Program, params: Mapping[str, Any], *, shapes: bool = True) -> BoundCall:
     """The call of a program with parameters; with `shapes` False only what a compilation needs is evaluated."""
     env: dict[str, Any] = dict(params)
-    source = substitute(program.source, dict(params))
+    source = substitute(program.source, dict(params), triton=source_level(program.source) == "kernel")
     scalars: dict[str, Any] = {}
     for a in program.arguments:
         if not a.is_array and (shapes or a.value or a.name in params):

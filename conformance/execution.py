@@ -172,7 +172,7 @@ def run_unpredictable(session: Session, instance: Instance) -> Outcome:
     answer = session.adapter.run(compiled, call.launch_grid, call_arguments(call, arrays, case.arguments))
     if isinstance(answer, Unsupported):
         return _refused(session, answer, {})
-    if isinstance(answer, Rejected) and answer.phase != "run":
+    if isinstance(answer, Rejected) and answer.phase not in ("run", "simulate"):
         return "fail", f"a legal program was rejected ({answer.phase}, {answer.id}): {answer.message}", {}
     complaint = _complaint(arrays)
     return ("fail", complaint, {}) if complaint else ("pass", "", {})
@@ -184,10 +184,10 @@ def run_negative(session: Session, instance: Instance) -> Outcome:
     if case.transform is not None:
         transformed = session.adapter.transform(case.transform.before, case.transform.passes)
         return judge_rejection(transformed, case.expect, case.transform.before)
-    call = bound(case.program, instance.params, shapes=case.expect.phase in ("launch", "run"))
+    call = bound(case.program, instance.params, shapes=case.expect.phase in model.PHASES_OF_A_RUN)
     expect = replace(case.expect, at=substitute(case.expect.at, instance.params))
     answer = session.compile(call.request())
-    if not isinstance(answer, Valid) or case.expect.phase not in ("launch", "run"):
+    if not isinstance(answer, Valid) or case.expect.phase not in model.PHASES_OF_A_RUN:
         return judge_rejection(answer, expect, call.source)
     arrays = make_arrays(call, instance.inputs, instance.id)
     ran = session.adapter.run(answer, call.launch_grid, call_arguments(call, arrays, case.arguments))

@@ -10,6 +10,7 @@ from conformance.errors import Mark
 
 Scalar = str | int | float | bool
 
+PHASES_OF_A_RUN = ("launch", "run", "simulate")
 TIERS = ("smoke", "pr", "gpu", "nightly")
 # How `arguments:` of a case may bend one argument of the call.
 MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value", "positional", "named")
@@ -104,7 +105,7 @@ class Numerics:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel in Triton's surface language with what is needed to call it."""
+    """A kernel, in Triton's surface language or as SIMT text, with what is needed to call it."""
 
     name: str
     entry: str

@@ -19,6 +19,7 @@ from conformance.errors import SpecError
 from conformance.instances import Instance, instances
 from conformance.results import Result
 from conformance.selfcheck import SelfCheck
+from conformance.signatures import source_level
 from conformance.tolerance import Unjudgeable
 
 
@@ -56,6 +57,8 @@ class Session:
 def applies(instance: Instance, info: Info) -> bool:
     """Whether an implementation can say anything about an instance; if not, the instance is not collected for it."""
     check = instance.check
+    if instance.program is not None and source_level(instance.program.source) not in ("kernel", *info.stages):
+        return False
     match instance.kind:
         case "negative":
             phase = check.expect.phase

@@ -21,6 +21,14 @@ ARGUMENT = re.compile(
 )
 
 
+SIMT_HEAD = re.compile(r"simt func @(?P<name>[A-Za-z_]\w*)\((?P<params>[^)]*)\)")
+
+
+def source_level(source: str) -> str:
+    """What a program's source is written in: `kernel` (Triton's surface), or `simt` (text of one SIMT function)."""
+    return "simt" if source.lstrip().startswith("simt func ") else "kernel"
+
+
 class SignatureError(ValueError):
     """An argument that cannot be read."""
 
@@ -67,7 +75,11 @@ def _functions(source: str) -> tuple[ast.FunctionDef, ...]:
 
 
 def entry_name(source: str) -> str:
-    """The last function decorated with `triton.jit`; found by text when the source is not valid Python on purpose."""
+    """The last function decorated with `triton.jit`, found by text when the source is not valid Python on purpose; the
+    function of SIMT text."""
+    if source_level(source) == "simt":
+        head = SIMT_HEAD.match(source.lstrip())
+        return head["name"] if head else ""
     jitted = [f.name for f in _functions(source) if any("jit" in ast.unparse(d) for d in f.decorator_list)]
     if jitted:
         return jitted[-1]
@@ -76,7 +88,10 @@ def entry_name(source: str) -> str:
 
 
 def parameters(source: str, entry: str) -> dict[str, bool]:
-    """Parameter names of a kernel in order, each with whether it is a constexpr; empty if the source is not Python."""
+    """Parameter names of a kernel in order, each with whether it is a constexpr; empty if the source cannot be read."""
+    if source_level(source) == "simt":
+        head = SIMT_HEAD.match(source.lstrip())
+        return dict.fromkeys(re.findall(r"(\w+)\s*:", head["params"]), False) if head else {}
     for f in _functions(source):
         if f.name == entry:
             every = (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)

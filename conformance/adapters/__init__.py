@@ -40,7 +40,8 @@ class Info:
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """One kernel to compile: Triton-surface source, argument types (`*f32`, `*f32:16`, `i32`), constexprs, options.
+    """One kernel to compile: source (Triton's surface, or SIMT text where the stage `simt` is claimed), argument types
+    (`*f32`, `*f32:16`, `i32`), constexprs, options.
 
     `emit` names the stages whose text is wanted; `arch` is the GPU architecture where that matters; `file` is where the
     source came from, if from a file; `profile` is the edition of the language it is written in.

@@ -24,7 +24,11 @@ PACKAGES = {"ext.mytriton": "refcompiler.mytriton"}
 
 
 class SourceUnusable(Exception):
-    """The module cannot be made: not Python, or its statements fail."""
+    """The kernel cannot be had: the source is not Python, its statements fail, or it has no such kernel."""
+
+    def __init__(self, message: str, id: str = "source.import") -> None:
+        super().__init__(message)
+        self.id = id
 
 
 class Absent:

@@ -21,6 +21,7 @@ from conformance.adapters import (
 )
 from conformance.adapters.kernel_source import PACKAGES, SourceUnusable, kernel_module
 from conformance.dtypes import DTYPES
+from conformance.signatures import source_level
 
 PROFILES = ("core", "ext.any_extent", "ext.mytriton")
 PHASES = ("parse", "type", "verify", "lower", "codegen", "launch")
@@ -78,16 +79,7 @@ class _Reference:
         from refcompiler.errors import InternalError, TileSpecError
 
         try:
-            kernel = getattr(kernel_module(request.source, request.file, request.profile), request.entry)
-            if not hasattr(kernel, "compile"):
-                return Rejected("parse", "source.kernel", f"{request.entry} is not decorated with @triton.jit")
-            compiled = kernel.compile(
-                signature=dict(request.signature),
-                constexprs=_constexprs(request),
-                arch=self._arch(request),
-                backend=self.backend,
-                **_options(request),
-            )
+            kernel, compiled = self._kernel(request)
             self._finish(compiled)
             texts = {s: compiled.asm[s] for s in request.emit if s not in ("cubin", "resources")}
             blobs = {"cubin": compiled.asm["cubin"]} if "cubin" in request.emit else {}
@@ -97,13 +89,30 @@ class _Reference:
         except TileSpecError as e:
             return _rejected(e)
         except SourceUnusable as e:
-            return Rejected("parse", "source.import", str(e))
+            return Rejected("parse", e.id, str(e))
         except SyntaxError as e:
             where = f"{e.filename}:{e.lineno}:{e.offset}"
             return Rejected(
                 "parse", "source.syntax", e.msg, None, f"{where}: error[source.syntax]: {e.msg}\n   {e.text}"
             )
         return Valid((kernel, compiled, request), texts, resources, blobs)
+
+    def _kernel(self, request: CompileRequest) -> tuple[Any, Any]:
+        """The kernel as a user launches it (none for SIMT text), and its specialisation."""
+        from refcompiler.jit.text import from_simt
+
+        if source_level(request.source) == "simt":
+            return None, from_simt(request.source, request.file or "<simt>", self._arch(request), self.backend)
+        kernel = getattr(kernel_module(request.source, request.file, request.profile), request.entry)
+        if not hasattr(kernel, "compile"):
+            raise SourceUnusable(f"{request.entry} is not decorated with @triton.jit", "source.kernel")
+        return kernel, kernel.compile(
+            signature=dict(request.signature),
+            constexprs=_constexprs(request),
+            arch=self._arch(request),
+            backend=self.backend,
+            **_options(request),
+        )
 
     def _arch(self, request: CompileRequest) -> str:
         return request.arch
@@ -196,7 +205,7 @@ class Simulator(Interpreter):
             profiles=PROFILES,
             capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
             stages=("laid_out", "simt"),
-            phases=PHASES,
+            phases=(*PHASES, "simulate"),
         )
 
     def _finish(self, compiled: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import DType, element_of
 
@@ -110,7 +111,7 @@ class Ranges:
         return None
 
 
-_MOVES = frozenset("full broadcast expand_dims reshape trans convert_layout splat extract shfl_xor shfl_idx".split())
+_MOVES = frozenset("full broadcast expand_dims reshape trans convert_layout splat extract".split()) | set(SHUFFLES)
 
 
 def _sums(op: Op) -> bool:

@@ -58,7 +58,7 @@ class CompiledKernel:
         self.name = self.func.name
         self.asm = Stages(self._stage)
         self._lock = threading.RLock()
-        self._levels: dict[str, Func] = {}
+        self.levels: dict[str, Func] = {}
 
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}, {self.arch}, {self.backend})"
@@ -77,15 +77,15 @@ class CompiledKernel:
         from refcompiler import pipeline
 
         with self._lock:
-            if name not in self._levels:
+            if name not in self.levels:
                 if name == "tile_opt":
                     made = pipeline.optimize(self.func, self.context)
                 elif name == "laid_out":
                     made = pipeline.lay_out(self.level("tile_opt"), self.context)
                 else:
                     made = pipeline.lower(self.level("laid_out"), self.context)
-                self._levels[name] = made
-            return self._levels[name]
+                self.levels[name] = made
+            return self.levels[name]
 
     def _stage(self, stage: str) -> Any:
         if stage == "tile":

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from refcompiler.errors import CompileError
-from refcompiler.frontend import KernelSource
+from refcompiler.frontend import Compiled, KernelSource
 from refcompiler.frontend.types import constexpr
+from refcompiler.ir import verify
+from refcompiler.ir.parser import parse_func
+from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.function import JitFunction
+from refcompiler.pipeline import Options
 from refcompiler.source import Span, register_text, span_of
 
 
@@ -52,6 +56,27 @@ def from_source(
     if not isinstance(kernel, JitFunction):
         span = Span(file, first_line, first_column, first_line, first_column + 1)
         raise CompileError("language.syntax#E2", f"no function `{entry}` in this text", span, phase="parse")
+    return kernel
+
+
+def from_simt(text: str, file: str = "<simt>", arch: str = "sm_90a", backend: str = "cuda") -> CompiledKernel:
+    """A kernel given as the text of its SIMT function: verified, then simulated, emitted and launched as it is.
+
+    Raises CompileError, of phase parse or verify.
+    """
+    if file.startswith("<"):
+        register_text(file, text)
+    func = parse_func(text, file)
+    if func.level != "simt":
+        raise CompileError("ir.level", f"expected a simt function, found one of level {func.level}", phase="parse")
+    try:
+        verify(func)
+    except CompileError as error:
+        error.phase = "verify"
+        raise
+    options = Options(num_warps=func.attrs["num_warps"])
+    kernel = CompiledKernel(Compiled(func, {file: text}, []), arch, backend, options)
+    kernel.levels["simt"] = func
     return kernel
 
 

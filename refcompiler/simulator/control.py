@@ -8,6 +8,7 @@ import numpy as np
 
 from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.scf import If, While
+from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.ir.core import Block, Op
 from refcompiler.ir.types import DType, element_of
 from refcompiler.simulator.machine import STEPS, Machine, Step, Waiting, numpy_type, registers_of, steps
@@ -16,7 +17,7 @@ from refcompiler.simulator.values import elementwise
 _NO_INSTRUCTION = frozenset({"splat", "extract", "pack", "constants", "shared_alloc", "assert"})
 _CLASSES = {
     "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
-    "shfl_xor": "shuffle", "shfl_idx": "shuffle", "shfl_up": "shuffle", "shfl_down": "shuffle",
+    **dict.fromkeys(SHUFFLES, "shuffle"),
     "barrier": "barrier", "named_barrier": "barrier",
     "for": "control", "if": "control", "while": "control", "roles": "control", "cast": "conversion",
 }  # fmt: skip

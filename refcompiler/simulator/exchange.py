@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from refcompiler.dialects.simt.thread import ALL_LANES, SHUFFLES
 from refcompiler.ir.core import Op
 from refcompiler.simulator.machine import WARP, Machine, Step, garbage, registers_of, steps
 
-ALL = 0xFFFFFFFF
 
-
-@steps("shfl_xor", "shfl_idx", "shfl_up", "shfl_down")
+@steps(*SHUFFLES)
 def shuffle(op: Op) -> Step:
     """PTX shfl.sync: bfly, idx, up, down. A source outside the warp is the lane itself; one that is not active, or no
     member, gives garbage."""
     registers = registers_of(op.x)
-    members = getattr(op, "members", ALL)
+    members = op.members
 
     def step(m: Machine) -> None:
         _check_members(m, op, members)
         x = m.values[op.x]
         if m.counts is not None:
             m.counts.shuffles += m.active_warps() * registers
-        if len(x) == 1 and members == ALL:
+        if len(x) == 1 and members == ALL_LANES:
             m.values[op.result] = x
             return
         lane = np.arange(m.lanes)
         source = _source(m, op, lane % WARP)
         inside = (source >= 0) & (source < WARP)
         taken = np.broadcast_to(x, (m.lanes, x.shape[1]))[np.where(inside, lane // WARP * WARP + source, lane)]
-        if members != ALL:
+        if members != ALL_LANES:
             undefined = inside & ((members >> np.where(inside, source, 0)) & 1 == 0)
             taken[undefined] = garbage((1, taken.shape[1]), taken.dtype)
         m.values[op.result] = taken
@@ -48,7 +47,7 @@ def _source(m: Machine, op: Op, lane: np.ndarray) -> np.ndarray:
 
 def _check_members(m: Machine, op: Op, members: int) -> None:
     """Every active lane is a member, and every member of a warp that comes here is active."""
-    if m.active is None and members == ALL:
+    if m.active is None and members == ALL_LANES:
         return
     active = m.narrowed(np.ones(1, bool)).reshape(-1, WARP)
     member = (members >> np.arange(WARP)) & 1 == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -47,10 +47,18 @@ class Program:
         return 1 if self.warps_apart else max(1, NUMBERS_AT_ONCE // (self.threads * self.widest))
 
 
-def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, count: bool = True) -> Counts:
+def run(
+    func: Func,
+    grid: tuple[int, ...],
+    args: dict[str, Any],
+    *,
+    count: bool = True,
+    origins: Mapping[str, int] | None = None,
+) -> Counts:
     """Run a SIMT function for every CTA of ``grid``, writing into the arrays of ``args`` in place; gives the counts.
 
-    ``args`` maps each parameter to a scalar or a contiguous NumPy array. Raises RunError for what the threads do wrong,
+    ``args`` maps each parameter to a scalar or a contiguous NumPy array; ``origins`` gives the index of the element
+    that a pointer is the address of, where that is not the first. Raises RunError for what the threads do wrong,
     located, with the clause that it breaks; the arrays then hold what they held before. Without ``count`` all counts
     stay 0, which saves time.
     """
@@ -60,7 +68,8 @@ def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, count: bool 
     rows = program.threads // 32 if program.warps_apart else 1
     stored = {i for i, name in enumerate(arrays) if any(str(p.name) == name for p in program.written)}
     memory = GlobalMemory(list(arrays.values()), stored, program.global_granule, rows, program.threads)
-    start = program.constants | {p: _argument(p, args[p.name]) for p in func.params}
+    origins = origins or {}
+    start = program.constants | {p: _argument(p, args[p.name], origins.get(p.name, 0)) for p in func.params}
     counts = Counts()
     now = first = 0
     places = _places(extents)
@@ -84,10 +93,10 @@ def _places(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
     return ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
 
 
-def _argument(param: Value, value: Any) -> np.ndarray:
-    """A parameter as every thread has it; an array is its address."""
+def _argument(param: Value, value: Any, origin: int) -> np.ndarray:
+    """A parameter as every thread has it; an array is the address of its element ``origin``."""
     if isinstance(param.type, PointerType):
-        value = value.ctypes.data
+        value = value.ctypes.data + origin * value.itemsize
     elif isinstance(param.type, DType) and param.type.is_int:
         value = param.type.wrap(int(value))
     return np.full((1, 1), value, numpy_type(param.type))

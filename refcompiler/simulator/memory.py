@@ -106,6 +106,12 @@ class Records:
         return self._conflict(suspects[bad], writer, True, who) if bad.any() else None
 
     def _unordered_read(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
+        if self.reading_cta is not None:
+            cta = self.reading_cta[places]
+            bad = (cta != NOBODY) & (cta != who // self.threads)
+            if bad.any():
+                at = int(bad.argmax())
+                return Conflict(at, MANY if cta[at] == MANY else int(cta[at]) * self.threads, False, True)
         for row in range(order.rows):
             rows = places + row * self.granules
             reader = self.reader[rows]
@@ -115,12 +121,6 @@ class Records:
                 bad = self.read_at[rows[suspects]] > order.visible(who[suspects], other)
                 if bad.any():
                     return self._conflict(suspects[bad], reader, False, who)
-        if self.reading_cta is not None:
-            cta = self.reading_cta[places]
-            bad = (cta != NOBODY) & (cta != who // self.threads)
-            if bad.any():
-                at = int(bad.argmax())
-                return Conflict(at, MANY if cta[at] == MANY else int(cta[at]) * self.threads, False, True)
         return None
 
     def _conflict(self, where: np.ndarray, others: np.ndarray, wrote: bool, who: np.ndarray) -> Conflict:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from refcompiler.analysis.pointers import Pointers
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.simt.registers import count_of
+from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.emitters.cuda.control import Assign, ControlFlow
 from refcompiler.emitters.cuda.expressions import Expr, c_type, memory_type
 from refcompiler.emitters.cuda.names import RESERVED, Namer, entry_name
@@ -269,8 +270,7 @@ _NAMES = {
     "thread_id": "tid",
     "num_programs": "programs",
     "ld_shared": "gathered",
-    "shfl_xor": "other",
-    "shfl_idx": "other",
+    **dict.fromkeys(SHUFFLES, "other"),
     "select": "selected",
     "if": "chosen",
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.elementwise import Elementwise
+from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.emitters.cuda import expressions as e
 from refcompiler.emitters.cuda.cached import access_function
 from refcompiler.emitters.cuda.expressions import C_TYPES, Expr, binary, call, cast_to
@@ -15,6 +16,12 @@ from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.types import BOOL, DType, PointerType, RegType, element_of
 
 _GRID = ("x", "y", "z")
+_SHUFFLES = {
+    "shfl_xor": "__shfl_xor_sync",
+    "shfl_idx": "__shfl_sync",
+    "shfl_up": "__shfl_up_sync",
+    "shfl_down": "__shfl_down_sync",
+}
 
 
 class Renderer:
@@ -55,7 +62,7 @@ class Renderer:
             return e.cast(operands[0], source, target)
         if op.name == "bitcast":
             return e.bitcast(operands[0], source, target, op.results[0] not in self.written)
-        if op.name in ("shfl_xor", "shfl_idx"):
+        if op.name in SHUFFLES:
             return self.shuffle(op, operands, source)
         assert isinstance(op, Elementwise) and isinstance(source, DType)
         return self.integer(op, operands, source) or e.scalar_function(
@@ -100,13 +107,13 @@ class Renderer:
 
     @staticmethod
     def shuffle(op: Op, operands: list[Expr], element) -> Expr:
-        function = "__shfl_xor_sync" if op.name == "shfl_xor" else "__shfl_sync"
-        lane = Expr(str(op.mask)) if op.name == "shfl_xor" else operands[1]
+        function = _SHUFFLES[op.name]
+        lane = operands[1] if op.name == "shfl_idx" else Expr(str(op.mask if op.name == "shfl_xor" else op.delta))
         moved = operands[0]
         type_ = e.c_type(element)
         if isinstance(element, PointerType):
             moved = cast_to("unsigned long long", moved)
-        result = call(function, "0xffffffff", moved, lane)
+        result = call(function, hex(op.members), moved, lane)
         narrow = isinstance(element, PointerType) or element is BOOL or element.bits < 32
         return cast_to(type_, result) if narrow else result
 
