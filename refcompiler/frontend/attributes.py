@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.frontend.builtin import MEMBERS
+from refcompiler.frontend.captures import compile_time, remember
 from refcompiler.frontend.context import Context, describe, is_runtime
 from refcompiler.frontend.language.shape import transposed
-from refcompiler.frontend.types import constexpr, to_language
+from refcompiler.frontend.types import to_language
 from refcompiler.ir import Value
 from refcompiler.ir.types import element_of, shape_of
 
@@ -55,7 +56,9 @@ def attribute(c: Context, owner: Any, name: str) -> Any:
     if is_runtime(owner) and name in ("index", "count"):
         raise c.error("control.constexpr#E2", f"`.{name}` compares compile-time elements only, found {describe(owner)}")
     found = getattr(owner, name)
-    return found.value if isinstance(found, constexpr) else found
+    if kept is None and not callable(found):
+        remember(c, (id(owner), name), lambda: getattr(owner, name, None), found)
+    return compile_time(found)
 
 
 def _of_value(c: Context, owner: Value, name: str) -> Any:
@@ -88,5 +91,5 @@ def _of_module(c: Context, owner: types.ModuleType, name: str) -> Any:
         advice = f"; did you mean {short}.{close[0]}?" if close else ""
         raise c.error("language.syntax#E3", f"{short} has no `{name}`{advice}")
     if not callable(found) and not isinstance(found, types.ModuleType):
-        c.captured.setdefault((id(owner), name), (lambda: getattr(owner, name, None), found))
-    return found.value if isinstance(found, constexpr) else found
+        remember(c, (id(owner), name), lambda: getattr(owner, name, None), found)
+    return compile_time(found)

@@ -6,16 +6,14 @@ import ast
 import builtins
 import inspect
 import types
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from typing import Any
-
-import numpy as np
 
 from refcompiler.errors import TileSpecError
 from refcompiler.frontend.attributes import Method, attribute
 from refcompiler.frontend.builtin import Builtin
+from refcompiler.frontend.captures import compile_time
 from refcompiler.frontend.context import describe, elements, is_runtime
-from refcompiler.frontend.kernel_source import KernelSource
+from refcompiler.frontend.kernel_source import KernelSource, plain_source
 from refcompiler.frontend.language import math
 from refcompiler.frontend.loops import Loops
 from refcompiler.frontend.nested import NestedFunction
@@ -75,11 +73,12 @@ class Calls(Loops):
         builtin = getattr(function, "__tile_builtin__", None)
         if builtin is not None:
             return self.call_builtin(node, builtin, args, kwargs)
-        source = getattr(function, "__kernel_source__", None)
+        if isinstance(function, types.MethodType) and self.frame.source.rules.plain_functions:
+            function, args = function.__func__, [Argument(function.__self__, node.func), *args]
+        source = self.source_of(function)
         if source is not None:
-            return self.call_source(node, source, args, kwargs)
-        if isinstance(function, NestedFunction):
-            return self.call_source(node, function.source, args, kwargs, function.frame)
+            enclosing = function.frame if isinstance(function, NestedFunction) else None
+            return self.call_source(node, source, args, kwargs, enclosing)
         if function is constexpr:
             return self.make_constexpr(node, args)
         values = [a.value for a in args]
@@ -132,6 +131,16 @@ class Calls(Loops):
         return constexpr(args[0].value)
 
     # --- functions written in the language
+    def source_of(self, function: Any) -> KernelSource | None:
+        """The source of a function that is compiled in place; None for what Python computes."""
+        if isinstance(function, NestedFunction):
+            return function.source
+        source = getattr(function, "__kernel_source__", None)
+        rules = self.frame.source.rules
+        if source is not None or not rules.plain_functions or not isinstance(function, types.FunctionType):
+            return source
+        return None if callable_at_compile_time(function) else plain_source(function, rules)
+
     def call_source(
         self, node: ast.Call, source: KernelSource, args: list, kwargs: dict, enclosing: Frame | None = None
     ) -> Any:
@@ -180,8 +189,7 @@ class Calls(Loops):
     def inline(self, function: Any, values: list[Any], at: str) -> Any:
         """Call a function given as an argument (a combine function) on values."""
         c = self.context
-        source = function.source if isinstance(function, NestedFunction) else None
-        source = source or getattr(function, "__kernel_source__", None)
+        source = self.source_of(function)
         if source is None:
             raise c.error("control.calls#E2", f"{at} must be a @jit function, found {describe(function)}", at)
         span = c.arguments.get(at, c.span)
@@ -245,6 +253,8 @@ class Calls(Loops):
                 return found
         name = getattr(function, "__name__", describe(function))
         advice = f"; use {_RUNTIME_ADVICE[name]}" if name in _RUNTIME_ADVICE else ""
+        if isinstance(function, types.FunctionType) and not callable_at_compile_time(function):
+            advice = "; decorate it with @jit to compile it into the kernel"
         message = (
             f"`{name}` is a Python function and works on compile-time values only, found {describe(runtime.value)}"
         )
@@ -254,7 +264,7 @@ class Calls(Loops):
         """Call Python on compile-time values, where that is harmless."""
         if not callable(function):
             raise self.error("control.calls#E2", f"{describe(function)} is not a function", node.func)
-        if not callable_at_compile_time(function):
+        if not (callable_at_compile_time(function) or self.frame.source.rules.plain_functions):
             name = getattr(function, "__name__", repr(function))
             message = (
                 f"`{name}` is a plain Python function; decorate it with @jit to compile it into the kernel, or with "
@@ -265,19 +275,10 @@ class Calls(Loops):
             disordered := next((a for a in values if isinstance(a, set | frozenset)), None)
         ):
             raise self.no_sequence(node, disordered, f"`{function.__name__}` would show one")
-        return plain(self.compute(node, lambda: function(*values, **keywords)))
+        return compile_time(self.compute(node, lambda: function(*values, **keywords)))
 
     def __call__(self) -> None:
         self.statements(self.frame.source.tree.body)
-
-
-def plain(value: Any) -> Any:
-    """What Python gave, as kernels hold it: NumPy's numbers as Python's, lists and iterators as tuples."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, list | KeysView | ValuesView | ItemsView | Iterator):
-        return tuple(plain(v) for v in value)
-    return value.value if isinstance(value, constexpr) else value
 
 
 def callable_at_compile_time(function: Any) -> bool:

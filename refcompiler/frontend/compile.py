@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ import numpy as np
 import refcompiler.dialects  # noqa: F401  fills the registry of ops
 from refcompiler.errors import CompileError
 from refcompiler.frontend.calls import Calls
+from refcompiler.frontend.captures import unchanged
 from refcompiler.frontend.context import Context, enter, leave
 from refcompiler.frontend.kernel_source import EMPTY, KernelSource
 from refcompiler.frontend.profile import CORE
-from refcompiler.frontend.scope import Frame, unchanged
+from refcompiler.frontend.scope import Frame
 from refcompiler.frontend.signature import parse_signature
 from refcompiler.frontend.statements import Return
 from refcompiler.frontend.types import constexpr
@@ -130,7 +132,7 @@ def _printable(value: Any) -> Any:
     """A compile-time value as the IR text prints it: a Python literal."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, tuple | list):
         return tuple(_printable(v) for v in value)

@@ -185,3 +185,11 @@ def annotations_of(source: KernelSource, node: ast.expr | None) -> list[Any]:
         return [found]
     # `tl` may be imported only where the kernel is used as text
     return [constexpr] if ast.unparse(node) in ("constexpr", "tl.constexpr") else []
+
+
+def plain_source(function: FunctionType, rules: Rules) -> KernelSource:
+    """The source of a Python function that is no kernel, kept with the function. Raises CompileError."""
+    kept: dict[Rules, KernelSource] = function.__dict__.setdefault("__plain_sources__", {})
+    if rules not in kept:
+        kept[rules] = KernelSource.of(function, rules=rules)
+    return kept[rules]

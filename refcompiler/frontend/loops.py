@@ -120,9 +120,11 @@ class Loops(Statements):
         target = node.target.id
         start, stop, step = self.loop_bounds(node)
         frame, c = self.frame, self.context
+        assigned = [n for n in assigned_names(node.body) if n != target]
+        self.settle(assigned, node)
         before, lost = dict(frame.names), dict(frame.lost)
         index = Value(start.type)
-        names = [n for n in assigned_names(node.body) if is_runtime(before.get(n)) and n != target]
+        names = [n for n in assigned if is_runtime(before.get(n))]
         flat = [leaf for n in names for leaf in leaves(before[n])]
         body = Block([index, *(Value(leaf.type) for leaf in flat)])
         fresh = iter(body.args[1:])
@@ -135,6 +137,7 @@ class Loops(Statements):
         frame.frozen.add(target)
         try:
             self.statements(node.body)
+            self.settle(names, node)
         finally:
             c.block = outer
             frame.loops.pop()

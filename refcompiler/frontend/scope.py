@@ -1,19 +1,16 @@
-"""Names: what a function being compiled has bound, what it captures from outside, and what may be captured."""
+"""Names: what a function being compiled has bound, what it finds outside."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import difflib
-import enum
-import types
-from collections.abc import Callable
 from typing import Any
 
 from refcompiler.errors import CompileError
+from refcompiler.frontend.captures import captured
 from refcompiler.frontend.context import Context
 from refcompiler.frontend.kernel_source import EMPTY, KernelSource
-from refcompiler.frontend.types import block_type, constexpr, dtype, pointer_type
 from refcompiler.source import Span
 
 # Python's own functions that kernels may call on compile-time values.
@@ -21,7 +18,6 @@ PYTHON_FUNCTIONS = frozenset(
     "abs all any ascii bin bool chr dict divmod enumerate float format frozenset getattr hasattr hex int isinstance "
     "len list map max min oct ord pow print range repr reversed round set sorted str sum tuple zip".split()
 )
-_CLASSES = (type, constexpr, dtype, pointer_type, block_type)
 
 
 class Frame:
@@ -73,9 +69,7 @@ def resolve(context: Context, frame: Frame, node: ast.Name) -> Any:
         at = at.enclosing
     found = frame.source.lookup(name)
     if found is not EMPTY:
-        captured = _captured(name, found, frame, node)
-        remember(context, frame.source, name, found)
-        return captured
+        return captured(context, frame.source, name, found, frame.span(node))
     if name in PYTHON_FUNCTIONS:
         return getattr(builtins, name)
     known = {*locals_, *frame.source.scope, *frame.source.cells, *PYTHON_FUNCTIONS}
@@ -84,45 +78,3 @@ def resolve(context: Context, frame: Frame, node: ast.Name) -> Any:
     if hasattr(builtins, name):
         advice = f"; Python's {name} is not part of the language"
     raise CompileError("language.syntax#E2", f"`{name}` is not defined{advice}", frame.span(node))
-
-
-def remember(context: Context, source: KernelSource, name: str, value: Any) -> None:
-    """Note a captured name, so that a later change of what it refers to is seen."""
-    key = (id(source), name)
-    if key not in context.captured:
-        context.captured[key] = (lambda: source.lookup(name), value)
-
-
-def unchanged(read: Callable[[], Any], seen: Any) -> bool:
-    """Whether a captured name still refers to what the compilation saw."""
-    now = read()
-    if now is seen:
-        return True
-    if isinstance(now, constexpr) and isinstance(seen, constexpr):
-        a, b = now.value, seen.value
-        return type(a) is type(b) and a == b and repr(a) == repr(b)
-    return False
-
-
-def capturable(value: Any) -> bool:
-    """Whether kernels may refer to such an object outside of them."""
-    if value is None or isinstance(
-        value, types.ModuleType | types.FunctionType | types.BuiltinFunctionType | enum.Enum
-    ):
-        return True
-    if isinstance(value, _CLASSES):
-        return True
-    return hasattr(value, "__kernel_source__") or hasattr(value, "__tile_builtin__")
-
-
-def _captured(name: str, value: Any, frame: Frame, node: ast.AST) -> Any:
-    if isinstance(value, constexpr):
-        return value.value
-    if capturable(value) or callable(value):
-        return value
-    raise CompileError(
-        "language.syntax#E5",
-        f"`{name}` is a Python {type(value).__name__} outside of the kernel; kernels read outside values only as "
-        f"tl.constexpr: write `{name} = tl.constexpr(...)`, or pass it as a parameter",
-        frame.span(node),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import Any
 
 from refcompiler.frontend.context import describe, elements, is_runtime
@@ -139,6 +140,19 @@ class Statements(Displays):
         if isinstance(value, bool | int | float) and not self.frame.source.rules.plain_numbers:
             return to_value(self.at(node, x=getattr(node, "value", node)), value, "x")
         return value
+
+    def settle(self, names: Iterable[str], node: ast.AST) -> None:
+        """Make run-time scalars of the numbers that ``names`` hold, before and after a region that assigns them; for
+        faces in which an assignment alone does not."""
+        frame = self.frame
+        if not frame.source.rules.plain_numbers:
+            return
+        c = self.at(node)
+        for name in names:
+            if name in frame.names and name not in frame.constexprs:
+                frame.names[name] = mapped(
+                    frame.names[name], lambda v: to_value(c, v) if isinstance(v, bool | int | float) else v
+                )
 
     def unpack(self, target: ast.Tuple | ast.List, value: Any, node: ast.AST) -> None:
         for element, item in self.pairs(target, value):
