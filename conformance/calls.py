@@ -120,6 +120,8 @@ def _formed(program: model.Program, grid: tuple[Any, ...]) -> Any:
         case "int":
             (extent,) = grid
             return extent
+        case "numpy":
+            return tuple(kind(n) for kind, n in zip((np.int64, np.uint8, np.int16), grid, strict=False))
         case "function":
             return lambda meta: _extents(program.grid, meta)
     return grid
@@ -173,7 +175,7 @@ def call_arguments(
             g = arrays[name]
             argument = CallArgument(name, g.array, g.storage, g.offset)
         if name in modifiers:
-            changed = _modify(argument, modifiers[name], call)
+            changed = _modify(argument, modifiers[name], call, arrays)
             if changed is None:
                 continue
             argument = changed
@@ -182,7 +184,9 @@ def call_arguments(
     return result
 
 
-def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgument | None:
+def _modify(
+    argument: CallArgument, modifier: str, call: BoundCall, arrays: Mapping[str, GuardedArray]
+) -> CallArgument | None:
     """`arguments: {x: ...}`: the argument bent as a launch error needs it; None leaves it out of the call."""
     word, _, inside = modifier.partition("(")
     inside = inside.removesuffix(")")
@@ -198,8 +202,17 @@ def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgum
             view = array.view()
             view.flags.writeable = False
             return CallArgument(argument.name, view, argument.storage, argument.offset)
-        case "noncontiguous":
-            return CallArgument(argument.name, np.repeat(array, 2, axis=-1)[..., ::2])
+        case "view":
+            return _view(argument, array[tuple(_slice(part) for part in inside.split(","))])
+        case "transposed":
+            return _view(argument, array.T)
+        case "array":
+            g = arrays[inside]
+            return CallArgument(argument.name, g.array, g.storage, g.offset)
+        case "field":  # of records that have one byte more
+            records = np.zeros(array.shape, [("value", array.dtype), ("more", "i1")])
+            records["value"] = array
+            return CallArgument(argument.name, records["value"])
         case "dtype":
             return CallArgument(argument.name, array.astype(DTYPES[inside].numpy if inside in DTYPES else inside))
         case "value":
@@ -211,3 +224,14 @@ def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgum
             argument.name = inside
             return argument
     raise ValueError(f"unknown argument modifier {modifier!r}")
+
+
+def _view(argument: CallArgument, view: np.ndarray) -> CallArgument:
+    """The argument as a view of the same storage."""
+    moved = view.ctypes.data - argument.value.ctypes.data
+    return CallArgument(argument.name, view, argument.storage, argument.offset + moved)
+
+
+def _slice(text: str) -> slice:
+    """`1::2` as a slice."""
+    return slice(*(int(part) if part.strip() else None for part in text.split(":")))

@@ -13,7 +13,10 @@ Scalar = str | int | float | bool
 PHASES_OF_A_RUN = ("launch", "run", "simulate")
 TIERS = ("smoke", "pr", "gpu", "nightly")
 # How `arguments:` of a case may bend one argument of the call.
-MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value", "positional", "named")
+MODIFIERS = (
+    "missing", "none", "list", "readonly", "view", "transposed", "field", "array", "dtype", "value", "positional",
+    "named",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

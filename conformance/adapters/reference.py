@@ -279,8 +279,10 @@ class Cuda(_Reference):
             if a.storage is None:
                 values.append(self._on_device(a.value))
                 continue
-            device = self.cupy.asarray(a.storage)
-            copies.append((a.storage, device))
+            device = next((d for storage, d in copies if storage is a.storage), None)
+            if device is None:
+                device = self.cupy.asarray(a.storage)
+                copies.append((a.storage, device))
             values.append(DeviceArray(device, a))
         refused = self._launch(compiled, grid, arguments, values)
         self.cupy.cuda.runtime.deviceSynchronize()
@@ -295,7 +297,8 @@ class Cuda(_Reference):
         if value.flags.c_contiguous or value.base is None:
             return self.cupy.asarray(value)
         memory = self.cupy.asarray(value.base)
-        return self.cupy.ndarray(value.shape, value.dtype, memory.data, value.strides)
+        start = memory.data + (value.ctypes.data - value.base.ctypes.data)
+        return self.cupy.ndarray(value.shape, value.dtype, start, value.strides)
 
 
 class Mlir(Cuda):
@@ -327,7 +330,7 @@ class DeviceArray:
             "typestr": self.dtype.str if known else f"<V{self.dtype.itemsize}",
             "data": (storage.data.ptr + argument.offset, not argument.value.flags.writeable),
             "version": 3,
-            "strides": None,
+            "strides": argument.value.strides,
         }
 
 
