@@ -136,8 +136,11 @@ def _argument(
     return BoundArgument(a, dtype, tuple(int(evaluate(e, env)) for e in a.shape) if shapes else ())
 
 
-def make_arrays(call: BoundCall, inputs: Mapping[str, str], seed: str) -> dict[str, GuardedArray]:
-    """Guarded arrays of a call: input sets, poison in outputs; one seed in four moves arrays off their alignment."""
+def make_arrays(
+    call: BoundCall, inputs: Mapping[str, str], seed: str, *, aligned: bool = False
+) -> dict[str, GuardedArray]:
+    """Guarded arrays of a call: input sets, poison in outputs; one seed in four moves arrays off their alignment,
+    unless they are to be ``aligned``."""
     digest = hashlib.sha256(seed.encode()).digest()
     arrays: dict[str, GuardedArray] = {}
     index = 0
@@ -157,7 +160,7 @@ def make_arrays(call: BoundCall, inputs: Mapping[str, str], seed: str) -> dict[s
                 params=call.names(),
             )
             index += 1
-        shift = 1 if digest[0] % 4 == 0 and not a.declared.hint else 0
+        shift = 1 if digest[0] % 4 == 0 and not a.declared.hint and not aligned else 0
         arrays[name] = guarded(name, role, a.dtype, a.shape, contents, shift)
     return arrays
 

@@ -199,15 +199,18 @@ class IrCheck:
 
 @dataclass(frozen=True)
 class Budget:
-    """Static limits of one compiled kernel: resources and the instruction mix of its disassembly."""
+    """Limits of one kernel: static ones (`max` and `mix`: resources and the instruction mix of compiled code for `arch`
+    by `toolchain`), or `counts` of one launch at `at` with `inputs`: each between two expressions."""
 
     id: str
-    arch: str
-    toolchain: str
     program: Program
     at: Mapping[str, Scalar]
-    max: Mapping[str, int]
+    arch: str = ""
+    toolchain: str = ""
+    max: Mapping[str, int] = field(default_factory=dict)
     mix: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    counts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
     tier: str = "pr"
     covers: tuple[str, ...] = ()
     mark: Mark | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from conformance.adapters import (
     CallArgument,
     CompileRequest,
+    Counted,
     Info,
     Ran,
     Rejected,
@@ -204,12 +205,25 @@ class Simulator(Interpreter):
             version=_version(),
             profiles=PROFILES,
             capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
-            stages=("laid_out", "simt"),
+            stages=("laid_out", "simt", "counts"),
             phases=(*PHASES, "simulate"),
         )
 
     def _finish(self, compiled: Any) -> None:
         compiled.asm["simt"]
+
+    def count(
+        self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
+    ) -> Counted | Rejected | Unsupported:
+        from refcompiler import simulator
+        from refcompiler.errors import RunError
+
+        _, specialised, _ = compiled.handle
+        values = {a.name: a.value.reshape(-1) if isinstance(a.value, np.ndarray) else a.value for a in arguments}
+        try:
+            return Counted(simulator.run(specialised.level("simt"), grid, values).to_json())
+        except RunError as e:
+            return _rejected(e)
 
 
 class Cuda(_Reference):
