@@ -234,7 +234,7 @@ def test_the_floor_of_a_target_that_only_compiles_does_not_bind_the_smoke_tier(t
 
 
 COUNT_BUDGET = """budgets:
-  - {id: sectors, at: {T: f32, BLOCK: 32, N: 96, n: 96}, counts: {sectors: "LIMIT", barriers: 0}}
+  - {id: sectors, at: {T: f32, BLOCK: 128, N: 384, n: 384}, counts: {sectors: "LIMIT", barriers: 0}}
 cases:
 """
 
@@ -247,7 +247,7 @@ def test_counts_over_their_budget_are_exit_10(suite, tmp_path, limit, code):
     done = run("memory.copy/sectors", "--json", file, target="simt", spec=suite)
     assert done.exit_code == code, done.output
     (result,) = json.loads(file.read_text())["results"]
-    assert result["perf"]["sectors"] == 24
-    assert result["perf"]["limits"]["sectors"] == [24 - code / 10] * 2
+    assert result["perf"]["sectors"] == 96
+    assert result["perf"]["limits"]["sectors"] == [96 - code / 10] * 2
     if code:
-        assert result["message"] == "sectors 24 instead of 23"
+        assert result["message"] == "sectors 96 instead of 95"
