@@ -1,4 +1,4 @@
-"""The command `tilespec`: list, run, compile, bless, report, new, explain, mutate, doctor.
+"""The command `tilespec`: list, run, compile, bless, report, parity, new, explain, mutate, doctor.
 
 Names, options and exit codes are a contract with other tools. Work happens in the modules that the commands import when
 they run, so that `--help` and shell completion stay fast.
@@ -277,6 +277,38 @@ def report(files: tuple[Path, ...], out: Path) -> None:
 
     renderers.write(documents, out)
     click.echo(f"wrote {out}")
+
+
+@main.command(
+    epilog=_example(
+        "tilespec run $(tilespec parity) --target interp,simt,cuda,mlir --json results.json\n"
+        "tilespec parity results.json --junit tests.xml --out reports/parity.json"
+    )
+)
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--junit", "suites", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="JUnit XML of the tests that the table names.")  # fmt: skip
+@click.option("--out", type=Output(folder=False), help="Where the answers go.")
+@spec_option
+def parity(files: tuple[Path, ...], suites: tuple[Path, ...], out: Path | None, spec: Path | None) -> None:
+    """Known faults of another implementation: the instances to run, or from results what each target answered."""
+    from conformance import output, report_data
+    from conformance import parity as table
+    from conformance.instances import collect
+
+    rows = table.rows(spec)
+    if not files:
+        click.echo("\n".join(table.selection(rows)))
+        return
+    features, _ = _features(spec)
+    documents = [report_data.read(f) for f in files]
+    answers = table.evidence(rows, collect(features), documents, [s.read_text(encoding="utf-8") for s in suites])
+    text = json.dumps(answers, indent=1) + "\n"
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        output.write(out, text)
+        click.echo(f"wrote {out}")
 
 
 @main.command(epilog=_example("tilespec new elementwise/softsign"))

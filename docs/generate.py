@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import readme_parts  # beside this file
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
+
+import coming_from_parts  # noqa: E402  beside this file, and needs the packages
+import readme_parts  # noqa: E402
+
 PACKAGES = ("refcompiler", "conformance", "oracles")
 
 
@@ -74,6 +77,7 @@ def environment() -> str:
 # page, name of the part, what writes it
 PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     *readme_parts.PARTS,
+    *coming_from_parts.PARTS,
     ("docs/architecture.md", "module map", module_map),
     ("docs/reference.md", "ops", ops),
     ("docs/reference.md", "environment", environment),
