@@ -29,24 +29,29 @@ def write_barrier(w: Writer, op: Op) -> None:
         w.line(f"nvvm.bar.warp.sync {w.constant(_ALL)} : i32")
 
 
-@writes("shfl_xor")
-def write_shfl_xor(w: Writer, op: Op) -> None:
-    _shuffle(w, op, "bfly", w.constant(op.mask))
+# PTX's name of each shuffle, and the last or first lane that it may read from.
+_SHUFFLES = {"shfl_xor": ("bfly", 31), "shfl_idx": ("idx", 31), "shfl_up": ("up", 0), "shfl_down": ("down", 31)}
 
 
-@writes("shfl_idx")
-def write_shfl_idx(w: Writer, op: Op) -> None:
-    _shuffle(w, op, "idx", w.value(op.lane))
-
-
-def _shuffle(w: Writer, op: Op, kind: str, lane: str) -> None:
+@writes(*_SHUFFLES)
+def write_shuffle(w: Writer, op: Op) -> None:
+    kind, bound = _SHUFFLES[op.name]
+    if op.name == "shfl_idx":
+        lane = w.value(op.lane)
+    else:
+        lane = w.constant(op.mask if op.name == "shfl_xor" else op.delta)
     element = t.element_type(element_of(op.x.type))
-    every, last = w.constant(_ALL), w.constant(31)
+    members, end = w.constant(_signed(op.members)), w.constant(bound)
 
     def exchange(word: str) -> str:
-        return w.let(f"nvvm.shfl.sync {kind} {every}, {word}, {lane}, {last} : i32 -> i32")
+        return w.let(f"nvvm.shfl.sync {kind} {members}, {word}, {lane}, {end} : i32 -> i32")
 
     w.set(op, [_through_words(w, register, element, exchange) for register in w.registers(op.x)])
+
+
+def _signed(bits: int) -> int:
+    """32 bits as MLIR reads an i32."""
+    return bits - (1 << 32) if bits >> 31 else bits
 
 
 def _through_words(w: Writer, x: str, element: str, exchange) -> str:
