@@ -20,7 +20,7 @@ from refcompiler.frontend.nested import NestedFunction
 from refcompiler.frontend.scope import PYTHON_FUNCTIONS, Frame
 from refcompiler.frontend.sequences import REARRANGE, Argument, folded, rearranged
 from refcompiler.frontend.statements import Return
-from refcompiler.frontend.types import constexpr, tensor
+from refcompiler.frontend.types import constexpr, dtype, tensor
 from refcompiler.ir import Value
 from refcompiler.source import Span
 
@@ -34,6 +34,10 @@ _RUNTIME_ADVICE = {
     "float": "x.to(tl.float32)",
     "bool": "x != 0",
     "sum": "tl.sum(x)",
+    "round": "tl.floor(x + 0.5)",
+    "str": "tl.static_print, which shows types",
+    "repr": "tl.static_print, which shows types",
+    "format": "tl.static_print, which shows types",
     "cdiv": "tl.cdiv(x, y)",
     "sqrt": "tl.sqrt(x)",
     "exp": "tl.exp(x)",
@@ -258,6 +262,8 @@ class Calls(Loops):
         message = (
             f"`{name}` is a Python function and works on compile-time values only, found {describe(runtime.value)}"
         )
+        if isinstance(function, dtype):
+            message, advice = f"a dtype is not called, found {describe(runtime.value)}", f"; use x.to({function!r})"
         raise self.error("control.calls#E2", message + advice, runtime.node)
 
     def call_python(self, node: ast.Call, function: Any, values: list[Any], keywords: dict[str, Any]) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 from refcompiler.errors import CompileError
 from refcompiler.frontend.profile import CORE
-from refcompiler.ir import OPS, Block, Constant, Func, Op, Value
+from refcompiler.ir import OPS, Block, Func, Op, Value
 from refcompiler.ir.types import BlockType, Type
 from refcompiler.ir.verifier import MAX_NUMEL, too_many
 from refcompiler.source import Span
@@ -106,12 +107,14 @@ def elements(value: Any) -> tuple | None:
 
 def describe(value: Any) -> str:
     """A frontend value as messages name it: the type of run-time values, the text of compile-time ones."""
-    if isinstance(value, Constant):
-        return f"a run-time {value.type}"
     if isinstance(value, Value):
         return f"a run-time {value.type}"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, dict):
         return f"a dict of {len(value)}"
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__}"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the {'class' if isinstance(value, type) else 'function'} {value.__name__}"
     return f"constexpr {value!r}"

@@ -64,7 +64,8 @@ class Displays(Expressions):
             return self.error(
                 "language.structures#E1", f"a set has no order: use a tuple, or sorted(...); {message}", node
             )
-        return self.error(id, f"{message}, found {describe(value)}", node)
+        first, mark, rest = message.partition(";")
+        return self.error(id, f"{first}, found {describe(value)}{mark}{rest}", node)
 
     def mapping(self, node: ast.expr) -> dict:
         """A compile-time dict to unpack."""

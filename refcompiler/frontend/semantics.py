@@ -123,7 +123,8 @@ def meet(
 def _require_numbers(c: Context, x: Any, y: Any, what: str, names: tuple[str, str]) -> None:
     for value, at in zip((x, y), names, strict=True):
         if is_pointer(value):
-            raise c.error("arith.promotion#E4", f"{what} is not defined for pointers, found {value.type}", at)
+            advice = "; a pointer moves by + and - and is read with tl.load"
+            raise c.error("arith.promotion#E4", f"{what} is not defined for pointers, found {value.type}{advice}", at)
         if not isinstance(value, Value | Number):
             raise c.error("arith.promotion#E5", f"{what} needs numbers or blocks, found {describe(value)}", at)
 

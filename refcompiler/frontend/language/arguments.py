@@ -71,7 +71,8 @@ def static_shape(c: Context, value: Any, at: str) -> tuple[int, ...]:
         if isinstance(extent, Value) or isinstance(extent, bool) or not isinstance(extent, int):
             raise c.error(
                 "creation.full#E2",
-                f"shape element {index} must be a compile-time integer, found {describe(extent)}",
+                f"shape element {index} must be a compile-time integer, found {describe(extent)}; take it from a "
+                "tl.constexpr parameter",
                 at,
             )
         if extent < 1:

@@ -143,7 +143,10 @@ def indexed(c: Context, value: Value, items: tuple[Any, ...]) -> Value:
     rank = len(shape_of(value.type))
     for item in items:
         if item is not None and item != slice(None):
-            shown = describe(item) if not isinstance(item, slice) else "a range"
+            shown = describe(item) if not isinstance(item, slice) else "a slice"
+            if semantics.is_pointer(value):
+                message = f"a pointer is not indexed, found {shown}; move it by + and read it: tl.load(x + i)"
+                raise c.error("shape.expand_dims#E2", message)
             raise c.error(
                 "shape.expand_dims#E2",
                 f"unsupported index: only `None` and `:` index a block, found {shown}; use masks, tl.where or a "
