@@ -304,3 +304,55 @@ def test_kernels_call_kernels():
     x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
     kernel[1](x, out)
     np.testing.assert_array_equal(out, x * 2)
+
+
+def test_pythons_own_functions_of_run_time_values():
+    @mytriton.jit
+    def kernel(out, n):
+        tl.store(out, abs(n))
+        tl.store(out + 1, max(n, 3) + min(n, 2, 1))
+        tl.store(out + 2, n.to(tl.float32) / 2)
+
+    out = np.zeros(3, np.float32)
+    kernel[1](out, -7)
+    np.testing.assert_array_equal(out, f32(7, -4, -3.5))
+
+
+LIMITS = {"low": [2, (3, 4)], "names": ("a", "b")}
+STEP = 5
+
+
+def shifted(v, by=STEP, *, scale=1):
+    if by == 0:
+        return v
+    return (v + by) * scale
+
+
+def test_python_around_a_kernel_is_part_of_it():
+    bias = 7.0
+
+    @mytriton.jit
+    def kernel(x, out, MODE: tl.constexpr):
+        i = tl.arange(0, 4)
+        v = tl.load(x + i)
+        if MODE == LIMITS["names"][-1]:
+            v = shifted(v, scale=LIMITS["low"][1][0])
+        tl.store(out + i, shifted(v, 0) + bias)
+
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    kernel[1](x, out, MODE="b")
+    np.testing.assert_array_equal(out, (x + 5) * 3 + 7)
+    kernel[1](x, out, "a")
+    np.testing.assert_array_equal(out, x + 7)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1, 1)])
+def test_arrays_of_no_axis_and_of_no_element(shape):
+    @mytriton.jit
+    def kernel(x, out, n):
+        i = tl.arange(0, 4)
+        tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+    x, out = np.full(shape, 5.0, np.float32), np.zeros(shape, np.float32)
+    kernel[1](x, out, x.size)
+    np.testing.assert_array_equal(out, x)

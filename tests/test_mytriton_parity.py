@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import linecache
 import sys
 import threading
@@ -213,13 +214,27 @@ def test_kernels_made_by_exec(on: Launcher):  # noqa: F811
         np.testing.assert_array_equal(out, x + 1)
 
 
-def test_comments_at_column_zero(on: Launcher):  # noqa: F811
+NESTED = """
+import refcompiler.mytriton as mytriton
+import refcompiler.mytriton.language as tl
+
+
+def make():
     @mytriton.jit
     def kernel(x, out):
         i = tl.arange(0, 8)
-        # a comment that stands where no statement of this function may
-        tl.store(out + i, tl.load(x + i) - 1)  # fmt: skip
+# a comment where no statement of this function may stand
+        tl.store(out + i, tl.load(x + i) - 1)
+    return kernel
+"""
 
+
+def test_comments_at_column_zero(on: Launcher, tmp_path):  # noqa: F811
+    path = tmp_path / f"nested_{on.target}.py"
+    path.write_text(NESTED, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    if on(kernel, 1, x, out):
+    if on(module.make(), 1, x, out):
         np.testing.assert_array_equal(out, x - 1)
