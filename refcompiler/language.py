@@ -42,6 +42,7 @@ from refcompiler.frontend.language.math import (
 from refcompiler.frontend.language.memory import load, store
 from refcompiler.frontend.language.program import arange, empty, full, num_programs, program_id, zeros, zeros_like
 from refcompiler.frontend.language.reduction import argmax, argmin, max, min, reduce, reduce_or, sum, xor_sum
+from refcompiler.frontend.language.scan import associative_scan, cumprod, cumsum
 from refcompiler.frontend.language.shape import broadcast, broadcast_to, expand_dims, permute, ravel, reshape, trans
 from refcompiler.frontend.language.standard import cdiv, sigmoid, softmax
 from refcompiler.frontend.types import (
@@ -75,6 +76,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "associative_scan",
     "assume",
     "bfloat16",
     "block_type",
@@ -87,6 +89,8 @@ __all__ = [
     "const",
     "constexpr",
     "cos",
+    "cumprod",
+    "cumsum",
     "debug_barrier",
     "device_assert",
     "div_rn",

@@ -24,7 +24,7 @@ class Padded(Interpreter):
 
     def _finish(self, compiled) -> None:
         before = compiled.level("tile_opt")
-        compiled._levels["tile_opt"] = pad_extents(before) or before
+        compiled.levels["tile_opt"] = pad_extents(before) or before
 
 
 @pytest.mark.parametrize("path", FEATURES, ids=lambda p: p.stem)

@@ -6,7 +6,7 @@ from refcompiler.analysis.axis import MAX_ACCESS_BYTES, AxisAnalysis
 from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType, element_of, shape_of
-from refcompiler.layouts import LinearLayout, blocked, blocked_for, contiguous_elements, mixes_axis
+from refcompiler.layouts import LinearLayout, blocked, blocked_for, contiguous_elements, is_scannable, mixes_axis
 
 WARP_SIZE = 32
 SECTOR_BYTES = 32  # what one memory transaction moves at least
@@ -127,7 +127,9 @@ class Homes:
         if op.name == "load":
             return self.access(op)
         if op.name == "reduce":
-            return self.reduced(op).slice(op.axis)
+            return self.combined(op).slice(op.axis)
+        if op.name == "scan":
+            return self.combined(op)
         if op.name in STRUCTURAL:
             home = self.of(op.x)
             if home is None or op.name == "broadcast":
@@ -138,12 +140,14 @@ class Homes:
         homes = (self.of(o) for o in op.operands)
         return next((h for h in homes if h is not None and h.shape == result.type.shape), None)
 
-    def reduced(self, op: Op) -> LinearLayout:
-        """The layout in which the operands of a reduction are combined."""
+    def combined(self, op: Op) -> LinearLayout:
+        """The layout in which the operands of a reduction or a scan are combined."""
         shape = shape_of(op.blocks[0].type)
         for block in op.blocks:
             home = self.of(block)
-            if home is not None and home.shape == shape and not mixes_axis(home, op.axis):
+            if home is None or home.shape != shape or mixes_axis(home, op.axis):
+                continue
+            if op.name == "reduce" or is_scannable(home, op.axis):
                 return home
         return self.anchors.for_reduction(shape, op.axis)
 

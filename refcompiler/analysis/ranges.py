@@ -103,7 +103,7 @@ class Ranges:
             return _join(self.of(op.x), self.of(op.y))
         if op.name == "cast":
             return self.of(op.x)
-        if op.name in ("pack", "reduce") and op.operands and not (op.name == "reduce" and _sums(op)):
+        if op.name == "pack" or (op.name in ("reduce", "scan") and _selects(op)):
             intervals = [self.of(v) for v in op.operands]
             return (min(i[0] for i in intervals), max(i[1] for i in intervals))
         if op.name in _MOVES:
@@ -114,8 +114,9 @@ class Ranges:
 _MOVES = frozenset("full broadcast expand_dims reshape trans convert_layout splat extract".split()) | set(SHUFFLES)
 
 
-def _sums(op: Op) -> bool:
-    return op.attrs.get("combine") not in ("maximum", "minimum")
+def _selects(op: Op) -> bool:
+    """Whether a combination gives one of its operands."""
+    return op.attrs.get("combine") in ("maximum", "minimum")
 
 
 def _join(a: Interval | None, b: Interval | None) -> Interval | None:

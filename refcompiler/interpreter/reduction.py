@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from refcompiler.dialects.scalar import BY_NAME
-from refcompiler.dialects.tile.reduction import Reduce
+from refcompiler.dialects.tile.reduction import Combination, Reduce
 from refcompiler.interpreter.dispatch import interprets
 from refcompiler.interpreter.programs import Programs, complete
 from refcompiler.interpreter.values import Dense, Numbers, Val, rank_up
+
+Step = Callable[[list[np.ndarray], list[np.ndarray]], list[np.ndarray]]
 
 
 @interprets("reduce")
@@ -18,19 +22,22 @@ def reduce(programs: Programs, op: Reduce, *blocks: Numbers) -> Val | tuple[Val,
     for block in blocks:
         programs.reject_poison(op, "reduce.reduce#E6", "an element of the reduction", programs.live(block.poison))
     arrays = [full_axis(b.data, axis, extent) for b in blocks]
-    if op.body is None:
-        combine = BY_NAME[op.combine].numpy
-
-        def step(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-            return [combine(left[0], right[0])]
-    else:
-
-        def step(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-            ndim, operands = left[0].ndim, [Dense(a) for a in (*left, *right)]
-            return [rank_up(v.data, ndim) for v in complete(programs.run(op.body, operands))]
-
+    step = combination(programs, op)
     results = tuple(Dense(np.take(a, 0, axis)) for a in tree(step, arrays, axis, extent))
     return results if len(results) > 1 else results[0]
+
+
+def combination(programs: Programs, op: Combination) -> Step:
+    """What combines arrays of left with arrays of right elements."""
+    if op.body is None:
+        combine = BY_NAME[op.combine].numpy
+        return lambda left, right: [combine(left[0], right[0])]
+
+    def step(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
+        ndim, operands = left[0].ndim, [Dense(a) for a in (*left, *right)]
+        return [rank_up(v.data, ndim) for v in complete(programs.run(op.body, operands))]
+
+    return step
 
 
 def full_axis(array: np.ndarray, axis: int, extent: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from refcompiler.layouts.constructors import blocked, blocked_for, row_major, sw
 from refcompiler.layouts.conversion import Conversion, Shuffle, ShuffleRound, Swap, broadcast, conversion
 from refcompiler.layouts.linear import LinearLayout
 from refcompiler.layouts.reduction import Reduction, mixes_axis, reduction
+from refcompiler.layouts.scan import Scan, Step, WarpExchange, is_scannable, scan, warp_exchange
 from refcompiler.layouts.shared import SharedAccess, SharedExchange, shared_access, shared_exchange
 
 __all__ = [
@@ -26,11 +27,14 @@ __all__ = [
     "OwnerBits",
     "Piece",
     "Reduction",
+    "Scan",
     "SharedAccess",
     "SharedExchange",
     "Shuffle",
     "ShuffleRound",
+    "Step",
     "Swap",
+    "WarpExchange",
     "are_disjoint",
     "blocked",
     "blocked_for",
@@ -40,6 +44,7 @@ __all__ = [
     "evaluate",
     "index_pieces",
     "is_additive",
+    "is_scannable",
     "mixes_axis",
     "owner_bits",
     "owner_registers",
@@ -47,8 +52,10 @@ __all__ = [
     "reduction",
     "register_offsets",
     "row_major",
+    "scan",
     "shared_access",
     "shared_exchange",
     "swizzled",
     "vector_groups",
+    "warp_exchange",
 ]

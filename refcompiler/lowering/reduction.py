@@ -21,7 +21,7 @@ def lower_reduce(state: Lowering, op: Op) -> None:
     partial = _combine_registers(state, op, partial, len(plan.register_groups[0]), results)
     for mask in plan.lane_masks:
         others = [state.op("shfl_xor", p, mask=mask) for p in partial]
-        partial = _combine(state, op, partial, others)
+        partial = combine(state, op, partial, others)
     if plan.crosses_warps:
         exchanges = [plan.exchange(element_bytes(block)) for block in op.blocks]
         buffers = [to_shared(state, value, each) for value, each in zip(partial, exchanges, strict=True)]
@@ -45,12 +45,12 @@ def _combine_registers(state: Lowering, op: Op, values: list[Value], elements: i
     while elements > 1:
         left = [e * results + r for e in range(0, elements, 2) for r in range(results)]
         right = [e * results + r for e in range(1, elements, 2) for r in range(results)]
-        values = _combine(state, op, [state.pick(v, left) for v in values], [state.pick(v, right) for v in values])
+        values = combine(state, op, [state.pick(v, left) for v in values], [state.pick(v, right) for v in values])
         elements //= 2
     return values
 
 
-def _combine(state: Lowering, op: Op, left: list[Value], right: list[Value]) -> list[Value]:
+def combine(state: Lowering, op: Op, left: list[Value], right: list[Value]) -> list[Value]:
     """The combination of every register of ``left`` with the same register of ``right``."""
     count = max(count_of(v.type) for v in left + right)
     if op.body is None:

@@ -8,6 +8,7 @@ from typing import Any
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.layout_homes import STRUCTURAL, Anchors, Homes
 from refcompiler.dialects.scf import Structured
+from refcompiler.dialects.tile.reduction import Combination
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import BlockType, Type, element_of, shape_of
@@ -74,8 +75,8 @@ class _Assigner:
             pass  # written by the op that owns the region
         elif op.name in ("load", "store"):
             self.access(op)
-        elif op.name == "reduce":
-            self.reduce(op)
+        elif isinstance(op, Combination):
+            self.combine(op)
         elif op.results and isinstance(op.results[0].type, BlockType):
             home = self.homes.of(op.results[0])
             if home is not None and op.name not in STRUCTURAL:
@@ -101,12 +102,14 @@ class _Assigner:
         new = self.emit(self.block, op.name, *operands, like=op, **op.attrs)
         self.values.update(zip(op.results, new.results, strict=True))
 
-    def reduce(self, op: Op) -> None:
-        layout = self.homes.reduced(op)
+    def combine(self, op: Op) -> None:
+        """A reduction or a scan, all of whose blocks come to one layout."""
+        layout = self.homes.combined(op)
         blocks = [self.get(b, layout) for b in op.blocks]
-        new = self.emit(
-            self.block, "reduce", *blocks, like=op, regions=[region.clone({}) for region in op.regions], **op.attrs
-        )
+        used = {v for region in op.regions for inner in region.walk() for v in inner.operands}
+        outer = {v: self.values[v] for v in used if v in self.values}
+        regions = [region.clone(dict(outer)) for region in op.regions]
+        new = self.emit(self.block, op.name, *blocks, like=op, regions=regions, **op.attrs)
         self.values.update(zip(op.results, new.results, strict=True))
 
     def structured(self, op: Structured) -> None:

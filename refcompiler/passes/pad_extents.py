@@ -153,14 +153,15 @@ def _assert(pad: _Padder, op: Op) -> list[Value]:
 
 
 def _combine(pad: _Padder, op: Op) -> list[Value]:
-    """A reduction in which elements beyond the extents do not take part."""
+    """A reduction or scan in which elements beyond the extents do not take part."""
     shape = shape_of(op.blocks[0].type)
     valid = pad.counts(shape)
     if valid is None:
         return pad.rebuild(op)
     neutral = identity(op.combine, element_of(op.blocks[0].type)) if op.body is None else None
     blocks = [_settled(pad, valid, pad.get(b), neutral) for b in op.blocks]
-    if neutral is not None or not shape[op.axis] & (shape[op.axis] - 1):
+    after = op.name == "scan" and not op.reverse  # what is beyond the extent comes after all that counts
+    if after or neutral is not None or not shape[op.axis] & (shape[op.axis] - 1):
         return pad.rebuild(op, *blocks) if op.body is None else _cloned(pad, op, blocks)
     return _flagged(pad, op, blocks, shape)
 
@@ -261,5 +262,6 @@ RULES: dict[str, Rule] = {
     "load": _access,
     "store": _access,
     "reduce": _combine,
+    "scan": _combine,
     "reshape": _reshape,
 }

@@ -14,18 +14,20 @@ from refcompiler.frontend.types import float32, int32
 from refcompiler.ir import Block, Value
 from refcompiler.ir.types import I32, U32, BlockType, DType, element_of, shape_of
 
+_NAMES = {"reduce.reduce": "a reduction", "scan.associative_scan": "a scan"}
 
-def _blocks(c: Context, input: Any) -> tuple[tuple[Value, ...], bool]:
-    """The blocks to reduce, and whether a tuple was given."""
+
+def operands(c: Context, input: Any, spec: str = "reduce.reduce") -> tuple[tuple[Value, ...], bool]:
+    """The blocks to combine, and whether a tuple was given; ``spec`` is the feature that rejects others."""
     several = isinstance(input, tuple | list)
     values = tuple(input) if several else (input,)
     for value in values:
         if not isinstance(value, Value) or not shape_of(value.type):
-            raise c.error("reduce.reduce#E1", f"a reduction needs a block, found {describe(value)}", "input")
+            raise c.error(f"{spec}#E1", f"{_NAMES[spec]} needs a block, found {describe(value)}", "input")
     shapes = {shape_of(v.type) for v in values}
     if len(shapes) != 1:
         shown = ", ".join(str(v.type) for v in values)
-        raise c.error("reduce.reduce#E2", f"all blocks of a reduction have one shape, found {shown}", "input")
+        raise c.error(f"{spec}#E2", f"all blocks of {_NAMES[spec]} have one shape, found {shown}", "input")
     return values, several
 
 
@@ -60,41 +62,40 @@ def reduce(input, axis, combine_fn, keep_dims=False):
     commutative, the order is unspecified. Spec: reduce.reduce
     """
     c = here()
-    values, several = _blocks(c, input)
+    values, several = operands(c, input)
     keep = static_bool(c, keep_dims, "keep_dims")
     values, position, count = _axis(c, values, axis)
-    elements = [element_of(v.type) for v in values]
-    body = Block([Value(e) for e in elements * 2])
-    _combination(c, body, combine_fn, elements)
+    body = region(c, combine_fn, values)
     op = c.op("reduce", *values, axis=position, body=body, at={"blocks": "input"})
     results = tuple(_keep(c, r, position, count) if keep else r for r in op.results)
     return results if several else results[0]
 
 
-def _combination(c: Context, body: Block, combine_fn: Any, elements: list[Any]) -> None:
-    """Compile the combine function into the region."""
+def region(c: Context, combine_fn: Any, blocks: tuple[Value, ...], spec: str = "reduce.reduce") -> Block:
+    """The region of a reduction or a scan of ``blocks``: the body of the combine function."""
+    elements = [element_of(b.type) for b in blocks]
+    body = Block([Value(e) for e in elements * 2])
     outer, c.block = c.block, body
     try:
         result = c.inline(combine_fn, list(body.args), "combine_fn")
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(elements):
             raise c.error(
-                "reduce.reduce#E5", f"combine_fn must give {len(elements)} values, found {len(results)}", "combine_fn"
+                f"{spec}#E5", f"combine_fn must give {len(elements)} values, found {len(results)}", "combine_fn"
             )
         values = []
         for value, element in zip(results, elements, strict=True):
             if isinstance(value, bool | int | float) and semantics.fits(value, element):
                 value = semantics.literal(c, value, element, "combine_fn")
             if not isinstance(value, Value) or value.type != element:
-                raise c.error(
-                    "reduce.reduce#E5", f"combine_fn must give {element}, found {describe(value)}", "combine_fn"
-                )
+                raise c.error(f"{spec}#E5", f"combine_fn must give {element}, found {describe(value)}", "combine_fn")
             values.append(value)
         if not all(op.pure or op.terminator for op in body.walk()):
-            raise c.error("reduce.reduce#E5", "combine_fn must not load, store or assert", "combine_fn")
+            raise c.error(f"{spec}#E5", "combine_fn must not load, store or assert", "combine_fn")
         c.op("yield", *values)
     finally:
         c.block = outer
+    return body
 
 
 @builtin(member=True)
@@ -104,13 +105,20 @@ def sum(input, axis=None, keep_dims=False, dtype=None):
     Spec: reduce.sum
     """
     c = here()
-    ((value,), _) = _blocks(c, (input,))
+    ((value,), _) = operands(c, (input,))
     element = semantics.dtype_of(value) if not semantics.is_pointer(value) else None
     if dtype is not None:
         value = semantics.cast(c, value, element_type(c, dtype, "dtype"))
-    elif element is not None and not element.is_float and element.bits < 32:
-        value = semantics.cast(c, value, I32 if element.kind == "int" else U32)
+    elif element is not None:
+        value = semantics.cast(c, value, widened(element))
     return _named(c, "add", value, axis, keep_dims)
+
+
+def widened(element: DType) -> DType:
+    """The dtype that elements are added or multiplied in: at least 32 bits for integers, unsigned for bool."""
+    if element.is_float or element.bits >= 32:
+        return element
+    return I32 if element.kind == "int" else U32
 
 
 @builtin(member=True)
@@ -127,7 +135,7 @@ def reduce_or(input, axis, keep_dims=False):
 
 def _bits(function: str, name: str, input: Any, axis: Any, keep_dims: Any) -> Value:
     c = here()
-    ((value,), _) = _blocks(c, (input,))
+    ((value,), _) = operands(c, (input,))
     if semantics.dtype_is_float(value):
         raise c.error(
             f"reduce.{function}#E1", f"{function} takes integers or bool, found {element_of(value.type)}", "input"
@@ -138,7 +146,7 @@ def _bits(function: str, name: str, input: Any, axis: Any, keep_dims: Any) -> Va
 def extremum(name: str, input: Any, axis: Any = None, keep_dims: Any = False) -> Value:
     """One `reduce` with a row such as "maximum" or "maximum_nan"; operands below 32 bits are widened first."""
     c = here()
-    ((value,), _) = _blocks(c, (input,))
+    ((value,), _) = operands(c, (input,))
     element = element_of(value.type)
     if isinstance(element, DType) and element.bits < 32:
         value = semantics.cast(c, value, (float32 if element.is_float else int32).ir)
@@ -161,7 +169,7 @@ def _minimum_of(input, axis, keep_dims):
 def _places(input, axis):
     """The index along `axis` of each element of `input`, int32, of the shape of `input`."""
     c = here()
-    ((value,), _) = _blocks(c, (input,))
+    ((value,), _) = operands(c, (input,))
     shape = shape_of(value.type)
     if static(c, axis, "axis") is None:
         raise c.error("reduce.reduce#E3", "indices need an axis", "axis")
