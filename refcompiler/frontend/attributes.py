@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.frontend.builtin import MEMBERS
-from refcompiler.frontend.captures import compile_time, remember
+from refcompiler.frontend.captures import compile_time
 from refcompiler.frontend.context import Context, describe, is_runtime
 from refcompiler.frontend.language.shape import transposed
 from refcompiler.frontend.types import to_language
@@ -57,7 +57,7 @@ def attribute(c: Context, owner: Any, name: str) -> Any:
         raise c.error("control.constexpr#E2", f"`.{name}` compares compile-time elements only, found {describe(owner)}")
     found = getattr(owner, name)
     if kept is None and not callable(found):
-        remember(c, (id(owner), name), lambda: getattr(owner, name, None), found)
+        c.dependencies.add(owner, name, found)
     return compile_time(found)
 
 
@@ -90,6 +90,5 @@ def _of_module(c: Context, owner: types.ModuleType, name: str) -> Any:
         close = difflib.get_close_matches(name, getattr(owner, "__all__", dir(owner)), 1)
         advice = f"; did you mean {short}.{close[0]}?" if close else ""
         raise c.error("language.syntax#E3", f"{short} has no `{name}`{advice}")
-    if not callable(found) and not isinstance(found, types.ModuleType):
-        remember(c, (id(owner), name), lambda: getattr(owner, name, None), found)
+    c.dependencies.add(owner, name, found)
     return compile_time(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 import refcompiler.dialects  # noqa: F401  fills the registry of ops
 from refcompiler.errors import CompileError
 from refcompiler.frontend.calls import Calls
-from refcompiler.frontend.captures import unchanged
 from refcompiler.frontend.context import Context, enter, leave
+from refcompiler.frontend.dependencies import Dependencies
 from refcompiler.frontend.kernel_source import EMPTY, KernelSource
 from refcompiler.frontend.profile import CORE
 from refcompiler.frontend.scope import Frame
@@ -26,15 +26,11 @@ from refcompiler.ir.types import PointerType
 
 @dataclass
 class Compiled:
-    """A tile function and what it was made from: the sources inlined, and the outside names with what they held."""
+    """A tile function and what it was made from: the sources inlined, and what was read outside of them."""
 
     func: Func
     sources: dict[str, str]
-    captured: list[tuple[Callable[[], Any], Any]]
-
-    def is_current(self) -> bool:
-        """Whether every outside name still refers to what the compilation saw."""
-        return all(unchanged(read, seen) for read, seen in self.captured)
+    dependencies: Dependencies
 
 
 def compile_to_tile(
@@ -89,7 +85,7 @@ def compile_source(
     finally:
         leave(token)
     verify(func)
-    return Compiled(func, context.sources, list(context.captured.values()))
+    return Compiled(func, context.sources, context.dependencies)
 
 
 def _declared(type_: Any, const: bool) -> Any:

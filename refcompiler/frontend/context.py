@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from refcompiler.errors import CompileError
+from refcompiler.frontend.dependencies import Dependencies
 from refcompiler.frontend.profile import CORE
 from refcompiler.ir import OPS, Block, Func, Op, Value
 from refcompiler.ir.types import BlockType, Type
@@ -31,7 +32,7 @@ class Context:
         self.inline: Callable[..., Any]
         self.depth = 0
         self.sources: dict[str, str] = {}
-        self.captured: dict[tuple[int, str], tuple[Callable[[], Any], Any]] = {}
+        self.dependencies = Dependencies()
 
     def op(
         self,

@@ -157,11 +157,11 @@ class JitFunction:
             tuple(options.items()),
         )
         found = self._cache.get(key)
-        if found is not None and found.compiled.is_current():
+        if found is not None and found.compiled.dependencies.are_current():
             return found
         with self._lock:
             found = self._cache.get(key)
-            if found is not None and found.compiled.is_current():
+            if found is not None and found.compiled.dependencies.are_current():
                 return found
             static = {k: v.value if isinstance(v, constexpr) else v for k, v in values.items()}
             chosen = _options(options)
