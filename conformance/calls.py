@@ -120,6 +120,8 @@ def _formed(program: model.Program, grid: tuple[Any, ...]) -> Any:
         case "int":
             (extent,) = grid
             return extent
+        case "numpy":
+            return tuple(kind(n) for kind, n in zip((np.int64, np.uint8, np.int16), grid, strict=False))
         case "function":
             return lambda meta: _extents(program.grid, meta)
     return grid
@@ -134,8 +136,11 @@ def _argument(
     return BoundArgument(a, dtype, tuple(int(evaluate(e, env)) for e in a.shape) if shapes else ())
 
 
-def make_arrays(call: BoundCall, inputs: Mapping[str, str], seed: str) -> dict[str, GuardedArray]:
-    """Guarded arrays of a call: input sets, poison in outputs; one seed in four moves arrays off their alignment."""
+def make_arrays(
+    call: BoundCall, inputs: Mapping[str, str], seed: str, *, aligned: bool = False
+) -> dict[str, GuardedArray]:
+    """Guarded arrays of a call: input sets, poison in outputs; one seed in four moves arrays off their alignment,
+    unless they are to be ``aligned``."""
     digest = hashlib.sha256(seed.encode()).digest()
     arrays: dict[str, GuardedArray] = {}
     index = 0
@@ -155,7 +160,7 @@ def make_arrays(call: BoundCall, inputs: Mapping[str, str], seed: str) -> dict[s
                 params=call.names(),
             )
             index += 1
-        shift = 1 if digest[0] % 4 == 0 and not a.declared.hint else 0
+        shift = 1 if digest[0] % 4 == 0 and not a.declared.hint and not aligned else 0
         arrays[name] = guarded(name, role, a.dtype, a.shape, contents, shift)
     return arrays
 
@@ -173,7 +178,7 @@ def call_arguments(
             g = arrays[name]
             argument = CallArgument(name, g.array, g.storage, g.offset)
         if name in modifiers:
-            changed = _modify(argument, modifiers[name], call)
+            changed = _modify(argument, modifiers[name], call, arrays)
             if changed is None:
                 continue
             argument = changed
@@ -182,7 +187,9 @@ def call_arguments(
     return result
 
 
-def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgument | None:
+def _modify(
+    argument: CallArgument, modifier: str, call: BoundCall, arrays: Mapping[str, GuardedArray]
+) -> CallArgument | None:
     """`arguments: {x: ...}`: the argument bent as a launch error needs it; None leaves it out of the call."""
     word, _, inside = modifier.partition("(")
     inside = inside.removesuffix(")")
@@ -198,8 +205,17 @@ def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgum
             view = array.view()
             view.flags.writeable = False
             return CallArgument(argument.name, view, argument.storage, argument.offset)
-        case "noncontiguous":
-            return CallArgument(argument.name, np.repeat(array, 2, axis=-1)[..., ::2])
+        case "view":
+            return _view(argument, array[tuple(_slice(part) for part in inside.split(","))])
+        case "transposed":
+            return _view(argument, array.T)
+        case "array":
+            g = arrays[inside]
+            return CallArgument(argument.name, g.array, g.storage, g.offset)
+        case "field":  # of records that have one byte more
+            records = np.zeros(array.shape, [("value", array.dtype), ("more", "i1")])
+            records["value"] = array
+            return CallArgument(argument.name, records["value"])
         case "dtype":
             return CallArgument(argument.name, array.astype(DTYPES[inside].numpy if inside in DTYPES else inside))
         case "value":
@@ -211,3 +227,14 @@ def _modify(argument: CallArgument, modifier: str, call: BoundCall) -> CallArgum
             argument.name = inside
             return argument
     raise ValueError(f"unknown argument modifier {modifier!r}")
+
+
+def _view(argument: CallArgument, view: np.ndarray) -> CallArgument:
+    """The argument as a view of the same storage."""
+    moved = view.ctypes.data - argument.value.ctypes.data
+    return CallArgument(argument.name, view, argument.storage, argument.offset + moved)
+
+
+def _slice(text: str) -> slice:
+    """`1::2` as a slice."""
+    return slice(*(int(part) if part.strip() else None for part in text.split(":")))

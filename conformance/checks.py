@@ -1,4 +1,4 @@
-"""Instances judged by text: the tile SSA that is law, rewrite rules, invariants, snapshots, static budgets."""
+"""Instances judged by text: the tile SSA that is law, rewrite rules, invariants, snapshots, budgets."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from conformance import output, ssa
-from conformance.adapters import Rejected, Transformed, Unsupported, Valid
+from conformance.adapters import Counted, Rejected, Transformed, Unsupported, Valid
+from conformance.calls import call_arguments, make_arrays
 from conformance.execution import Outcome, _refused, _valid, bound
+from conformance.expressions import evaluate
 from conformance.instances import Instance
 from conformance.snapshots import snapshot_path
 
 if TYPE_CHECKING:
     from conformance.runner import Session
+
+TINY = 1e-9  # counts are whole, ratios of counts are not
 
 
 def _text(session: Session, instance: Instance) -> str | Outcome:
@@ -91,12 +95,36 @@ def check_snapshot(session: Session, instance: Instance) -> Outcome:
     return "fail", f"the {instance.check.stage} text differs from its snapshot", {"ir": {"diff": difference}}
 
 
+def check_counts(session: Session, instance: Instance) -> Outcome:
+    """What one launch costs: transactions, conflicts, barriers; arrays begin where a device would put them."""
+    budget = instance.check
+    call = bound(budget.program, budget.at)
+    answer = _valid(session, session.compile(call.request()))
+    if not isinstance(answer, Valid):
+        return answer
+    arrays = make_arrays(call, budget.inputs, instance.id, aligned=True)
+    counted = session.adapter.count(answer, call.grid, call_arguments(call, arrays, {}))
+    if not isinstance(counted, Counted):
+        return _refused(session, counted, {})
+    broken, limits, measured = [], {}, {}
+    for name, texts in budget.counts.items():
+        low, high = limits[name] = [float(evaluate(text, call.names())) for text in texts]
+        measured[name] = found = float(counted.counts.get(name, 0))
+        if not low - TINY <= found <= high + TINY:
+            wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+            broken.append(f"{name} {found:g} instead of {wanted}")
+    fields = {"perf": {**measured, "limits": limits}}
+    return ("fail", "; ".join(broken), fields) if broken else ("pass", "", fields)
+
+
 def check_budget(session: Session, instance: Instance) -> Outcome:
     """Resources and instruction mix; another version of the budget's compiler gives `warn` instead of `fail`.
 
     Of another compiler's code only what no good code has is judged: spills and local memory.
     """
     budget = instance.check
+    if budget.counts:
+        return check_counts(session, instance)
     call = bound(budget.program, budget.at, shapes=False)
     emit = ("resources", "sass") if budget.mix or "sass_instrs" in budget.max else ("resources",)
     answer = _valid(session, session.compile(call.request(emit, budget.arch)))

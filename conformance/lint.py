@@ -44,6 +44,7 @@ def check_feature(feature: model.Feature, document: Document) -> None:
         _check_bound(check.program, check.at, document, ("ir", i, "at"))
     for i, budget in enumerate(feature.budgets):
         _check_bound(budget.program, budget.at, document, ("budgets", i, "at"))
+        _check_counts(budget, document, ("budgets", i))
 
 
 def check_suite(features: Iterable[model.Feature]) -> list[SpecError]:
@@ -383,3 +384,20 @@ def _check_bound(program: model.Program, at: Mapping[str, model.Scalar], documen
         raise document.error(
             "spec.missing_key", f"at: lacks {', '.join(missing)}, which the kernel needs to compile", path
         )
+
+
+def _check_counts(budget: model.Budget, document: Document, path: Path) -> None:
+    """Limits of counts are expressions over `at`, the scalars of the signature and the grid; inputs are named sets."""
+    arrays = {a.name for a in budget.program.arguments if a.is_array}
+    names = set(budget.at) | {a.name for a in budget.program.arguments if not a.is_array} | {"grid"}
+    for name, limits in budget.counts.items():
+        for text in limits:
+            _check_expression(text, names, document, (*path, "counts", name))
+    for name, text in budget.inputs.items():
+        if name not in arrays:
+            message = f"{name!r} is not an array of the signature"
+            raise document.error("spec.reference", message, (*path, "inputs", name), key=True)
+        try:
+            check_inputs(text)
+        except InputError as e:
+            raise document.error("spec.inputs", str(e), (*path, "inputs", name)) from None

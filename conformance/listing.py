@@ -126,6 +126,8 @@ def _explain_instance(instance: Instance, count: int, results: Mapping[str, Any]
             "  kernel:",
             *(f"    {line}" for line in substitute(program.source, dict(instance.params)).splitlines()),
         ]
+    if instance.kind == "budget":
+        lines += [f"  limit: {text}" for text in _limits(instance.check)]
     expect = getattr(instance.check, "expect", None)
     if expect is not None and expect.outcome == "error":
         lines.append(f"  must be rejected: phase {expect.phase}, {expect.id}, at {expect.at!r}")
@@ -134,3 +136,10 @@ def _explain_instance(instance: Instance, count: int, results: Mapping[str, Any]
             lines.append(f"  {r['impl']}: {r['status']} {r.get('message', '')}".rstrip())
     lines.append(f"  run it: tilespec run '{instance.id}'")
     return "\n".join(lines)
+
+
+def _limits(budget: model.Budget) -> list[str]:
+    """The limits of a budget, one a line."""
+    ranges = {**{k: tuple(map(str, v)) for k, v in budget.mix.items()}, **budget.counts}
+    most = [f"{name} at most {value}" for name, value in budget.max.items()]
+    return most + [f"{k} = {low}" if low == high else f"{k} = {low} to {high}" for k, (low, high) in ranges.items()]

@@ -440,15 +440,18 @@ def _ir(document: Document, index: int, programs: dict[str, model.Program]) -> m
 def _budget(document: Document, index: int, programs: dict[str, model.Program]) -> model.Budget:
     path: yaml_text.Path = ("budgets", index)
     body = document.data["budgets"][index]
-    default = f"budget_{body['arch']}" + (f"_{body['program']}" if "program" in body else "")
+    default = f"budget_{body.get('arch', 'counts')}" + (f"_{body['program']}" if "program" in body else "")
+    limits = {k: v if isinstance(v, list) else [v, v] for k, v in body.get("counts", {}).items()}
     return model.Budget(
         id=body.get("id", default),
-        arch=body["arch"],
-        toolchain=body["toolchain"],
         program=_pick_program(document, path, body, programs),
         at=body["at"],
-        max=body["max"],
+        arch=body.get("arch", ""),
+        toolchain=body.get("toolchain", ""),
+        max=body.get("max", {}),
         mix=_counts(body.get("mix", {})),
+        counts={k: (str(low), str(high)) for k, (low, high) in limits.items()},
+        inputs=body.get("inputs", {}),
         tier=body.get("tier", "pr"),
         covers=tuple(body.get("covers", ())),
         mark=document.values[path],

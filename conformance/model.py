@@ -13,7 +13,10 @@ Scalar = str | int | float | bool
 PHASES_OF_A_RUN = ("launch", "run", "simulate")
 TIERS = ("smoke", "pr", "gpu", "nightly")
 # How `arguments:` of a case may bend one argument of the call.
-MODIFIERS = ("missing", "none", "list", "readonly", "noncontiguous", "dtype", "value", "positional", "named")
+MODIFIERS = (
+    "missing", "none", "list", "readonly", "view", "transposed", "field", "array", "dtype", "value", "positional",
+    "named",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -196,15 +199,18 @@ class IrCheck:
 
 @dataclass(frozen=True)
 class Budget:
-    """Static limits of one compiled kernel: resources and the instruction mix of its disassembly."""
+    """Limits of one kernel: static ones (`max` and `mix`: resources and the instruction mix of compiled code for `arch`
+    by `toolchain`), or `counts` of one launch at `at` with `inputs`: each between two expressions."""
 
     id: str
-    arch: str
-    toolchain: str
     program: Program
     at: Mapping[str, Scalar]
-    max: Mapping[str, int]
+    arch: str = ""
+    toolchain: str = ""
+    max: Mapping[str, int] = field(default_factory=dict)
     mix: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    counts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
     tier: str = "pr"
     covers: tuple[str, ...] = ()
     mark: Mark | None = None

@@ -70,7 +70,7 @@ def applies(instance: Instance, info: Info) -> bool:
         case "ssa" | "invariant" | "snapshot":
             return check.stage in info.stages
         case "budget":
-            return "resources" in info.stages
+            return ("counts" if check.counts else "resources") in info.stages
     return info.runs or "resources" in info.stages
 
 

@@ -16,6 +16,7 @@ from refcompiler import runtime, toolchain
 from refcompiler.errors import InternalError, LaunchError
 from refcompiler.runtime import KernelABI, Param, describe
 from refcompiler.runtime.abi import ArgumentBuffer, convert_scalar
+from refcompiler.runtime.arrays import reachable
 from refcompiler.toolchain import cubin as cubin_module
 
 DTYPES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64")
@@ -81,28 +82,39 @@ def test_alignment_and_readonly():
 
 
 @pytest.mark.parametrize(
-    "dense, array",
+    "array",
     [
-        (True, np.zeros((3, 4, 5))),
-        (True, np.zeros((3, 4, 5)).transpose(2, 0, 1)),
-        (True, np.zeros((3, 4))[1:]),
-        (True, np.zeros((3, 1, 4))[:, ::2]),
-        (True, np.zeros(())),
-        (True, np.zeros((0, 3))[:, ::2]),
-        (False, np.zeros(8)[::2]),
-        (False, np.zeros(8)[::-1]),
-        (False, np.zeros((3, 4))[:, 1:]),
-        (False, np.zeros((4, 4)).T[::2]),
-        (False, np.broadcast_to(np.zeros(4), (3, 4))),
+        np.zeros((3, 4, 5)),
+        np.zeros((3, 4, 5)).transpose(2, 0, 1),
+        np.zeros((3, 4), order="F"),
+        np.zeros((3, 4))[1:],
+        np.zeros((3, 1, 4))[:, ::2],
+        np.zeros(()),
+        np.zeros(8)[::2],
+        np.zeros(8)[::-1],
+        np.zeros((3, 4))[::-1, ::-2],
+        np.zeros((3, 4))[:, 1:],
+        np.zeros((4, 4)).T[::2],
+        np.broadcast_to(np.zeros(4), (3, 4)),
+        np.zeros((5, 3), ml_dtypes.bfloat16)[::-2, 1:],
     ],
 )
-def test_dense_means_one_range_of_memory(dense, array):
-    assert describe(array).is_dense is dense
-    # By NumPy itself: a dense array touches as many bytes as its elements have.
-    if array.size:
-        low, high = np.lib.array_utils.byte_bounds(array)
-        forward = all(stride > 0 for stride, extent in zip(array.strides, array.shape, strict=True) if extent > 1)
-        assert dense is (high - low == array.nbytes and forward)
+def test_what_a_kernel_reaches_through_an_array(array):
+    info = describe(array)
+    row, origin = reachable(info)
+    # By NumPy itself: from the lowest to the highest element.
+    low, high = np.lib.array_utils.byte_bounds(array)
+    assert (row.ctypes.data, row.nbytes) == (low, high - low)
+    assert row.ctypes.data + origin * row.itemsize == array.ctypes.data == info.ptr
+    assert row.dtype == array.dtype and row.flags.writeable == array.flags.writeable
+    if row.flags.writeable:
+        row[origin] = 3
+        assert array[(0,) * array.ndim] == 3
+
+
+def test_nothing_is_reached_through_an_array_without_elements():
+    row, origin = reachable(describe(np.zeros((0, 3))[:, ::2]))
+    assert row.size == 0 and origin == 0
 
 
 @pytest.mark.parametrize(
@@ -112,7 +124,7 @@ def test_dense_means_one_range_of_memory(dense, array):
         (np.zeros(3, "c8"), "launch.dtype", "complex64"),
         (np.zeros(3, "M8[s]"), "launch.dtype", "datetime64"),
         (np.array(["a"]), "launch.dtype", "str"),
-        (np.zeros(3, [("a", "i4"), ("b", "i1")])["a"], "launch.contiguous", "5 bytes apart"),
+        (np.zeros(3, [("a", "i4"), ("b", "i1")])["a"], "launch.strides", "5 bytes apart"),
         (np.ma.masked_array([1.0]), "launch.array", "mask"),
         ([1.0, 2.0], "launch.array", "list"),
         (None, "launch.array", "NoneType"),

@@ -231,3 +231,23 @@ def test_the_floor_of_a_target_that_only_compiles_does_not_bind_the_smoke_tier(t
     runs, compiles = Info("cuda", "1", runs=True), Info("cuda", "1", runs=False)
     assert [floor(tmp_path, "cuda", t, runs) for t in ("smoke", "pr")] == [7, 50]
     assert [floor(tmp_path, "cuda", t, compiles) for t in ("smoke", "pr", "gpu")] == [0, 40, 40]
+
+
+COUNT_BUDGET = """budgets:
+  - {id: sectors, at: {T: f32, BLOCK: 128, N: 384, n: 384}, counts: {sectors: "LIMIT", barriers: 0}}
+cases:
+"""
+
+
+@pytest.mark.parametrize(("limit", "code"), [("2 * N * 4 / 32", 0), ("2 * N * 4 / 32 - 1", 10)])
+def test_counts_over_their_budget_are_exit_10(suite, tmp_path, limit, code):
+    path = suite / "features" / "memory" / "copy.yaml"
+    path.write_text(path.read_text().replace("cases:\n", COUNT_BUDGET.replace("LIMIT", limit), 1))
+    file = tmp_path / "r.json"
+    done = run("memory.copy/sectors", "--json", file, target="simt", spec=suite)
+    assert done.exit_code == code, done.output
+    (result,) = json.loads(file.read_text())["results"]
+    assert result["perf"]["sectors"] == 96
+    assert result["perf"]["limits"]["sectors"] == [96 - code / 10] * 2
+    if code:
+        assert result["message"] == "sectors 96 instead of 95"

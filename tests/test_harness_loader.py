@@ -229,3 +229,29 @@ def test_instance_ids_of_the_suite_are_unique_and_need_no_quoting():
     ids = [i.id for i in collect(load_suite(spec_root()))]
     assert len(ids) == len(set(ids))
     assert not [i for i in ids if re.search(r"[\s*\[\]]", i)]
+
+
+COUNTS = """budgets:
+  - {at: {T: f32, BLOCK: 64, N: 64}, inputs: {x: random}, counts: {sectors: "2 * N * 4 / 32", barriers: [0, 1]}}
+cases:
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "id"),
+    [
+        ("sectors:", "sektors:", "spec.unknown_key"),
+        ("2 * N * 4", "2 * M * 4", "spec.expression"),
+        ("[0, 1]", "[0]", "spec.value"),
+        ("{x: random}", "{z: random}", "spec.reference"),
+        ("{x: random}", "{x: rnd}", "spec.inputs"),
+        ("T: f32, ", "", "spec.missing_key"),
+    ],
+)
+def test_a_budget_of_counts(old, new, id):
+    text = edited("cases:\n", COUNTS)
+    assert parse_feature(text, "f.yaml").budgets[0].counts["sectors"] == ("2 * N * 4 / 32",) * 2
+    assert COUNTS.count(old) == 1
+    with pytest.raises(SpecError) as caught:
+        parse_feature(edited("cases:\n", COUNTS.replace(old, new)), "f.yaml")
+    assert caught.value.id == id

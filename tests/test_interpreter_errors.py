@@ -366,12 +366,12 @@ ARGS = {"x": np.zeros(4, np.int32), "y": np.zeros(4, np.int32), "n": 4}
 @pytest.mark.parametrize(
     ("change", "grid", "id", "shown"),
     [
-        ({}, (0,), "program.grid#E2", "positive"),
+        ({}, (-1,), "program.grid#E2", "not negative"),
         ({}, (1, 1, 1, 1), "program.grid#E1", "one to three"),
         ({"z": 1}, (1,), "program.arguments#E1", "takes no z"),
         ({"x": None}, (1,), "program.arguments#E2", "x needs a NumPy array, got NoneType"),
         ({"x": np.zeros(4, np.int64)}, (1,), "program.arguments#E8", "int64"),
-        ({"x": np.zeros(8, np.int32)[::2]}, (1,), "program.arguments#E4", "not contiguous"),
+        ({"x": np.zeros(8, np.int32)[::2]}, (1,), "launch.contiguous", "not contiguous"),
         ({"n": "four"}, (1,), "program.arguments#E2", "n needs a number, got str"),
     ],
 )

@@ -18,10 +18,10 @@ import numpy as np
 class Info:
     """What an implementation claims; a claim that fails is a failure, not a gap.
 
-    `stages`: texts it can give (from tile to sass) and `resources`. `phases`: error phases it can find. `runs`:
-    whether it executes kernels on this machine; `why_not` says why if not. `passes`: whether it can transform tile
-    text. `toolchain` as in budgets (`cuda-12.9`). `defect` says what is broken on this machine (a GPU that is visible
-    and cannot be used); it fails the run.
+    `stages`: texts it can give (from tile to sass), `resources`, and `counts` of a launch. `phases`: error phases it
+    can find. `runs`: whether it executes kernels on this machine; `why_not` says why if not. `passes`: whether it can
+    transform tile text. `toolchain` as in budgets (`cuda-12.9`). `defect` says what is broken on this machine (a GPU
+    that is visible and cannot be used); it fails the run.
     """
 
     name: str
@@ -96,6 +96,13 @@ class Ran:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What a launch cost, by the names that budgets use (spec/README.md)."""
+
+    counts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Transformed:
     """Tile text after the requested passes."""
 
@@ -129,6 +136,12 @@ class Adapter(Protocol):
 
     def transform(self, text: str, passes: Sequence[str]) -> Transformed | Rejected | Unsupported: ...
 
+    def count(
+        self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
+    ) -> Counted | Rejected | Unsupported:
+        """Run, and count what it cost; asked only where `Info.stages` has `counts`."""
+        ...
+
 
 @dataclass(frozen=True)
 class Target:
@@ -155,7 +168,7 @@ TARGETS: Mapping[str, Target] = {
             "simt",
             f"{_REFERENCE}:simt",
             "the lowered program, simulated thread by thread on NumPy arrays; reports races",
-            frozenset({"oracle", "unpredictable", "negative", "invariant"}),
+            frozenset({"oracle", "unpredictable", "negative", "invariant", "budget"}),
         ),
         Target(
             "cuda",

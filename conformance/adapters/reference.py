@@ -11,6 +11,7 @@ import numpy as np
 from conformance.adapters import (
     CallArgument,
     CompileRequest,
+    Counted,
     Info,
     Ran,
     Rejected,
@@ -204,12 +205,25 @@ class Simulator(Interpreter):
             version=_version(),
             profiles=PROFILES,
             capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
-            stages=("laid_out", "simt"),
+            stages=("laid_out", "simt", "counts"),
             phases=(*PHASES, "simulate"),
         )
 
     def _finish(self, compiled: Any) -> None:
         compiled.asm["simt"]
+
+    def count(
+        self, compiled: Valid, grid: tuple[int, ...], arguments: Sequence[CallArgument]
+    ) -> Counted | Rejected | Unsupported:
+        from refcompiler import simulator
+        from refcompiler.errors import RunError
+
+        _, specialised, _ = compiled.handle
+        values = {a.name: a.value.reshape(-1) if isinstance(a.value, np.ndarray) else a.value for a in arguments}
+        try:
+            return Counted(simulator.run(specialised.level("simt"), grid, values).to_json())
+        except RunError as e:
+            return _rejected(e)
 
 
 class Cuda(_Reference):
@@ -279,8 +293,10 @@ class Cuda(_Reference):
             if a.storage is None:
                 values.append(self._on_device(a.value))
                 continue
-            device = self.cupy.asarray(a.storage)
-            copies.append((a.storage, device))
+            device = next((d for storage, d in copies if storage is a.storage), None)
+            if device is None:
+                device = self.cupy.asarray(a.storage)
+                copies.append((a.storage, device))
             values.append(DeviceArray(device, a))
         refused = self._launch(compiled, grid, arguments, values)
         self.cupy.cuda.runtime.deviceSynchronize()
@@ -295,7 +311,8 @@ class Cuda(_Reference):
         if value.flags.c_contiguous or value.base is None:
             return self.cupy.asarray(value)
         memory = self.cupy.asarray(value.base)
-        return self.cupy.ndarray(value.shape, value.dtype, memory.data, value.strides)
+        start = memory.data + (value.ctypes.data - value.base.ctypes.data)
+        return self.cupy.ndarray(value.shape, value.dtype, start, value.strides)
 
 
 class Mlir(Cuda):
@@ -327,7 +344,7 @@ class DeviceArray:
             "typestr": self.dtype.str if known else f"<V{self.dtype.itemsize}",
             "data": (storage.data.ptr + argument.offset, not argument.value.flags.writeable),
             "version": 3,
-            "strides": None,
+            "strides": argument.value.strides,
         }
 
 

@@ -15,6 +15,7 @@ from refcompiler.frontend.calls import Calls
 from refcompiler.frontend.context import Context, enter, leave
 from refcompiler.frontend.dependencies import Dependencies
 from refcompiler.frontend.kernel_source import EMPTY, KernelSource
+from refcompiler.frontend.kernel_text import too_deep
 from refcompiler.frontend.profile import CORE
 from refcompiler.frontend.scope import Frame
 from refcompiler.frontend.signature import parse_signature
@@ -79,9 +80,7 @@ def compile_source(
     except Return:
         pass  # what a kernel returns is not used
     except RecursionError:
-        raise CompileError(
-            "control.calls#E1", "expressions or calls nest too deep; split them into statements", context.span
-        ) from None
+        raise too_deep(context.span) from None
     finally:
         leave(token)
     verify(func)

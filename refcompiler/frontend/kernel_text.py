@@ -56,8 +56,11 @@ def text_of(function: FunctionType) -> KernelText:
     lines = _lines(function)
     if not 0 < code.co_firstlineno <= len(lines):
         raise _unavailable(function)
-    found = _in_block(lines, code) if code.co_name != "<lambda>" else None
-    found = found or _in_file(lines, code)
+    try:
+        found = _in_block(lines, code) if code.co_name != "<lambda>" else None
+        found = found or _in_file(lines, code)
+    except RecursionError:
+        raise too_deep(_line_span(code.co_filename, code.co_firstlineno, lines)) from None
     if found is None:
         raise _unavailable(function)
     node, first = found
@@ -100,7 +103,7 @@ def _in_block(lines: list[str], code: CodeType) -> tuple[Definition, int] | None
         indented = text[:1] in (" ", "\t", "\f")
         # Indented source goes under an `if`: unlike dedenting this keeps columns and accepts comments at column 0.
         module = ast.parse("if 1:\n" + text if indented else text)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError):
         return None
     if indented:
         ast.increment_lineno(module, -1)
@@ -111,7 +114,7 @@ def _in_block(lines: list[str], code: CodeType) -> tuple[Definition, int] | None
 def _in_file(lines: list[str], code: CodeType) -> tuple[Definition, int] | None:
     try:
         module = ast.parse("".join(lines))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError):
         return None
     node = _find(module, code, code.co_firstlineno)
     if node is None:
@@ -201,6 +204,13 @@ def _same(x: CodeType, y: CodeType) -> bool:
 
 
 # --- errors
+def too_deep(span: Span | None) -> CompileError:
+    """The error for text that nests beyond what Python recurses into."""
+    return CompileError(
+        "control.calls#E1", "expressions or calls nest too deep; split them into statements", span, phase="parse"
+    )
+
+
 def _line_span(file: str, line: int, lines: list[str]) -> Span:
     text = lines[line - 1].rstrip() if 0 < line <= len(lines) else ""
     column = len(text) - len(text.lstrip())

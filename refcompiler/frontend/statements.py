@@ -22,7 +22,7 @@ _ADVICE = {
     "Try": "`try` is not supported; kernels have no exceptions",
     "TryStar": "`try` is not supported; kernels have no exceptions",
     "Raise": "`raise` is not supported; use tl.static_assert or assert",
-    "ClassDef": "a class cannot be defined in a kernel",
+    "ClassDef": "`class` is not supported in a kernel; define it outside of the kernel",
     "Import": "`import` is not supported in a kernel; import at the top of the file",
     "ImportFrom": "`import` is not supported in a kernel; import at the top of the file",
     "Global": "`global` is not supported; kernels cannot change names outside of them",

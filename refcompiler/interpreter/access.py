@@ -119,7 +119,7 @@ def read(programs: Programs, op: Op, array: Array, footprint: Footprint, lanes, 
     flat = array.elements(dtype)
     if lanes is not None:
         footprint = Scatter(np.where(lanes, footprint.indices(), 0))
-    check_bounds(programs, op, array, footprint, lanes, flat.size)
+    check_bounds(programs, op, array, footprint, lanes, dtype)
     if array.region.record is not None:
         note_read(programs, op, array, footprint, lanes, dtype)
     values = footprint.read(flat)
@@ -145,7 +145,7 @@ def write(
         else:
             footprint = Scatter(np.where(lanes, footprint.indices(), 0))
     flat = array.elements(dtype)
-    check_bounds(programs, op, array, footprint, lanes, flat.size)
+    check_bounds(programs, op, array, footprint, lanes, dtype)
     if lanes is not None:
         index, chosen, bits, numbers = np.broadcast_arrays(footprint.index, lanes, bits, numbers)
         footprint, bits, numbers = Scatter(index[chosen]), bits[chosen], numbers[chosen]
@@ -153,10 +153,10 @@ def write(
     if array.region.record is not None:
         found = array.conflict(footprint, dtype, numbers, write=True)
         if found is not None:
-            raise conflict_error(programs, op, array, found, "writes")
+            raise conflict_error(programs, op, array, found, "writes", dtype)
     footprint.write(flat, bits)
     if programs.memory.check and not footprint.distinct:
-        check_duplicates(programs, op, array, footprint, numbers, footprint.read(flat) != bits)
+        check_duplicates(programs, op, array, footprint, numbers, footprint.read(flat) != bits, dtype)
 
 
 def box_of(lanes: np.ndarray, shape: tuple[int, ...]) -> tuple[slice, ...] | None:
@@ -182,9 +182,10 @@ def box_of(lanes: np.ndarray, shape: tuple[int, ...]) -> tuple[slice, ...] | Non
 
 
 def check_bounds(
-    programs: Programs, op: Op, array: Array, footprint: Footprint, lanes: np.ndarray | None, size: int
+    programs: Programs, op: Op, array: Array, footprint: Footprint, lanes: np.ndarray | None, dtype: DType
 ) -> None:
-    """Every active index is one of the array's ``size`` elements."""
+    """Every active index is one of the array's elements."""
+    size = array.elements(dtype).size
     low, high = footprint.bounds
     if low >= 0 and high < size:
         return
@@ -192,10 +193,13 @@ def check_bounds(
     bad = ((index < 0) | (index >= size)) & (True if lanes is None else lanes)
     first = int(np.broadcast_to(index, bad.shape).reshape(-1)[np.flatnonzero(bad)[0]])
     what = "load of" if op.name == "load" else "store to"
+    reach = f"{array.name} has {size} elements"
+    if array.origin:
+        reach = f"it reaches from {array.shown(0, dtype)} to {array.shown(size - 1, dtype)}"
     raise programs.error(
         op,
         f"memory.{op.name}#E7",
-        f"{what} {array.name}[{first}] is out of bounds: {array.name} has {size} elements ({programs.place(bad)})",
+        f"{what} {array.shown(first, dtype)} is out of bounds: {reach} ({programs.place(bad)})",
         "pointer",
         [f"give the {op.name} a mask that is false for such elements"],
     )
@@ -212,27 +216,29 @@ def note_read(
         footprint, numbers = Scatter(index[chosen]), numbers[chosen]
     found = array.conflict(footprint, dtype, numbers, write=False)
     if found is not None:
-        raise conflict_error(programs, op, array, found, "reads")
+        raise conflict_error(programs, op, array, found, "reads", dtype)
 
 
-def conflict_error(programs: Programs, op: Op, array: Array, found: Conflict, does: str):
+def conflict_error(programs: Programs, op: Op, array: Array, found: Conflict, does: str, dtype: DType):
     one, other = (grid_position(n, programs.grid) for n in (found.one, found.other))
     did = "wrote" if found.other_wrote else "read"
     return programs.error(
         op,
         "memory.order#E1",
-        f"program {one} {does} {array.name}[{found.unit}], which program {other} {did}",
+        f"program {one} {does} {array.shown(found.unit, dtype)}, which program {other} {did}",
         "pointer",
         ["the order of two programs is undefined; give each program its own elements, or use atomics"],
     )
 
 
-def check_duplicates(programs: Programs, op: Op, array: Array, footprint: Footprint, numbers, lost: np.ndarray) -> None:
+def check_duplicates(
+    programs: Programs, op: Op, array: Array, footprint: Footprint, numbers, lost: np.ndarray, dtype: DType
+) -> None:
     """One store of a program may not give one element two values."""
     if not lost.any():
         return
     lane = np.flatnonzero(lost)[0]
     index = int(np.broadcast_to(footprint.indices(), lost.shape).flat[lane])
     program = grid_position(int(np.broadcast_to(numbers, lost.shape).flat[lane]), programs.grid)
-    message = f"one store gives {array.name}[{index}] two different values (program {program})"
+    message = f"one store gives {array.shown(index, dtype)} two different values (program {program})"
     raise programs.error(op, "memory.store#E10", message, "pointer")

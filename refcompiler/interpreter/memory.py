@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import gcd
 from typing import Any
 
@@ -54,10 +55,13 @@ class Region:
 
 
 class Array:
-    """One pointer argument: its name, element type, and memory as unsigned integers of the element's width."""
+    """One pointer argument: its name, element type, and memory as unsigned integers of the element's width.
 
-    def __init__(self, name: str, dtype: DType, data: np.ndarray, region: Region):
-        self.name, self.dtype, self.region = name, dtype, region
+    The pointer is the address of the element ``origin`` of ``data``; messages count from there.
+    """
+
+    def __init__(self, name: str, dtype: DType, data: np.ndarray, region: Region, origin: int = 0):
+        self.name, self.dtype, self.region, self.origin = name, dtype, region, origin
         self.writeable = data.flags.writeable
         self.bytes = flat_bytes(data)
         self.address = data.__array_interface__["data"][0]
@@ -70,6 +74,10 @@ class Array:
             whole = self.bytes.size // width * width
             self._views[width] = self.bytes[:whole].view(_UNSIGNED[width])
         return self._views[width]
+
+    def shown(self, index: int, dtype: DType) -> str:
+        """An index into ``elements(dtype)`` as the kernel counts: from its pointer."""
+        return f"{self.name}[{index - self.origin * self.dtype.itemsize // dtype.itemsize}]"
 
     def conflict(self, footprint: Footprint, dtype: DType, programs: np.ndarray, write: bool) -> Conflict | None:
         """Record an access by ``programs`` (which broadcast to the footprint); the first conflict with another."""
@@ -93,9 +101,13 @@ def flat_bytes(data: np.ndarray) -> np.ndarray:
 
 
 class Memory:
-    """All pointer arguments of one launch. ``check`` turns the conflict check between programs on."""
+    """All pointer arguments of one launch. ``check`` turns the conflict check between programs on; ``origins`` are the
+    indices of the elements that pointers start at, where these are not 0."""
 
-    def __init__(self, func: Func, args: dict[str, Any], programs: int, check: bool):
+    def __init__(
+        self, func: Func, args: dict[str, Any], programs: int, check: bool, origins: Mapping[str, int] | None = None
+    ):
+        self.origins = origins or {}
         pointers = [p for p in func.params if isinstance(p.type, PointerType)]
         self.index = {p: i for i, p in enumerate(pointers)}
         self.check = check
@@ -128,7 +140,7 @@ class Memory:
             else:
                 region = current
             region.end = max(region.end, start + data.nbytes)
-            slots[i] = Array(name, dtype, data, region)
+            slots[i] = Array(name, dtype, data, region, self.origins.get(name, 0))
             region.arrays.append(slots[i])
         self.arrays = [slot for slot in slots if slot is not None]
 
@@ -182,7 +194,7 @@ def checked_array(func: Func, param: Value, data: Any) -> np.ndarray:
         raise LaunchError("program.arguments#E8", message, func.span)
     if not (data.flags.c_contiguous or data.flags.f_contiguous):
         raise LaunchError(
-            "program.arguments#E4",
+            "launch.contiguous",
             f"{param.name} is not contiguous (strides {data.strides}); pass numpy.ascontiguousarray({param.name})",
             func.span,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isgeneratorfunction
 from math import prod
@@ -159,19 +159,28 @@ def grid_position(number: int, grid: Grid) -> tuple[int, int, int]:
     return (number % x, number // x % y, number // (x * y))
 
 
-def run(func: Func, grid: tuple[int, ...], args: dict[str, Any], *, check: bool = True) -> None:
+def run(
+    func: Func,
+    grid: tuple[int, ...],
+    args: dict[str, Any],
+    *,
+    check: bool = True,
+    origins: Mapping[str, int] | None = None,
+) -> None:
     """Run ``func`` (tile level) for every program of ``grid``, writing into the arrays of ``args`` in place.
 
-    ``grid`` has one to three positive extents. ``args`` maps each parameter to a scalar, or to a contiguous NumPy array
-    of the pointee's dtype. Raises RunError where the kernel does something undefined: an access out of bounds, a poison
-    value that matters, a conflict between programs, a failed assertion; the arrays then hold what they held before.
-    ``check=False`` leaves out the check for conflicts between programs.
+    ``grid`` has one to three extents; with a 0 among them nothing runs. ``args`` maps each parameter to a scalar, or to
+    a contiguous NumPy array of the pointee's dtype. Raises RunError where the kernel does something undefined: an
+    access out of bounds, a poison value that matters, a conflict between programs, a failed assertion; the arrays then
+    hold what they held before.
+    ``check=False`` leaves out the check for conflicts between programs. ``origins`` gives the index of the element that
+    a pointer is the address of, by parameter, where that is not the first one of its array.
     """
     extents = checked_grid(func, grid)
     check_arguments(func, args)
     plan = Plan(func)
     total = prod(extents)
-    memory = Memory(func, args, total, check)
+    memory = Memory(func, args, total, check, origins)
     arguments = [bind(func, p, args[p.name], memory) for p in func.params]
     chunk = max(1, CHUNK_ELEMENTS // plan.largest)
     try:
@@ -192,8 +201,8 @@ def checked_grid(func: Func, grid: tuple[int, ...]) -> Grid:
     extents = tuple(int(g) for g in grid)
     if not 1 <= len(extents) <= 3:
         raise LaunchError("program.grid#E1", f"a grid has one to three extents, got {extents}", func.span)
-    if min(extents) < 1 or prod(extents) >= 1 << 31:
-        raise LaunchError("program.grid#E2", f"the extents of a grid are positive, got {extents}", func.span)
+    if min(extents) < 0 or prod(extents) >= 1 << 31:
+        raise LaunchError("program.grid#E2", f"the extents of a grid are not negative, got {extents}", func.span)
     x, y, z = (*extents, 1, 1)[:3]
     return x, y, z
 
@@ -210,7 +219,8 @@ def check_arguments(func: Func, args: dict[str, Any]) -> None:
 def bind(func: Func, param: Value, argument: Any, memory: Memory) -> Val:
     """The run-time value of a parameter: a pointer to its array, or the scalar rounded or wrapped to its type."""
     if isinstance(param.type, PointerType):
-        return Pointer(memory.index[param], Dense(np.zeros(1, np.int64)), param.type.pointee)
+        origin = memory.origins.get(param.name, 0)
+        return Pointer(memory.index[param], Dense(np.full(1, origin, np.int64)), param.type.pointee)
     dtype = param.type
     assert isinstance(dtype, DType)
     try:

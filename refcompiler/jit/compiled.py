@@ -17,7 +17,7 @@ from refcompiler.ir.types import DType, PointerType
 from refcompiler.jit.build import Build, build, cache_key, stored
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.written import written_params
-from refcompiler.runtime.arrays import ArrayInfo, describe, is_array
+from refcompiler.runtime.arrays import ArrayInfo, describe, is_array, reachable
 
 STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass")
 
@@ -155,6 +155,8 @@ class CompiledKernel:
         from refcompiler import config
 
         self._check_arguments(values, infos)
+        if 0 in grid:
+            return
         backend = config.BACKEND()
         on_host = all(info.device is None for info in infos.values())
         if backend == "auto":
@@ -205,15 +207,6 @@ class CompiledKernel:
                 "program.arguments#E2",
                 f"argument `{name}` of {self.name} is an array of {info.dtype}, expected {type_}",
             )
-        if not info.is_dense:
-            raise LaunchError(
-                "program.arguments#E4",
-                f"argument `{name}` of {self.name} is not contiguous: shape {tuple(info.shape)}, strides "
-                f"{tuple(info.strides)} in elements",
-                notes=[
-                    "kernels get a bare pointer: pass a contiguous copy, or the whole array with offset and strides"
-                ],
-            )
         if info.readonly and name in self.written:
             raise LaunchError(
                 "program.arguments#E5", f"argument `{name}` of {self.name} is read-only, and the kernel writes it"
@@ -225,11 +218,13 @@ class CompiledKernel:
         """On NumPy arrays: tile IR in the interpreter, or SIMT IR thread by thread in the simulator."""
         from refcompiler import interpreter, simulator
 
-        flat = {n: _memory_order(v, infos[n]) if n in infos else v for n, v in values.items()}
+        reached = {n: reachable(info) for n, info in infos.items()}
+        arguments = values | {n: memory for n, (memory, _) in reached.items()}
+        origins = {n: origin for n, (_, origin) in reached.items() if origin}
         if backend == "interp":
-            interpreter.run(self.level("tile_opt"), grid, flat)
+            interpreter.run(self.level("tile_opt"), grid, arguments, origins=origins)
         else:
-            simulator.run(self.level("simt"), grid, flat, count=False)
+            simulator.run(self.level("simt"), grid, arguments, count=False, origins=origins)
 
     def _launch_gpu(self, grid: tuple[int, int, int], values: dict[str, Any], stream: Any) -> None:
         from refcompiler import runtime
@@ -252,11 +247,3 @@ def _verified(text: str) -> str:
     with contextlib.suppress(toolchain.ToolUnavailable):
         toolchain.verify_mlir(text)
     return text
-
-
-def _memory_order(array: Any, info: ArrayInfo) -> np.ndarray:
-    """A dense host array as one row in the order of its memory, sharing it."""
-    if not isinstance(array, np.ndarray):
-        array = np.asarray(array)
-    order = sorted(range(array.ndim), key=lambda axis: info.strides[axis], reverse=True)
-    return array.transpose(order).reshape(-1)

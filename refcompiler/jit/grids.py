@@ -14,7 +14,7 @@ LIMITS = (2**31 - 1, 65535, 65535)
 
 
 def resolve_grid(grid: Grid, meta: dict[str, Any], kernel: str) -> tuple[int, int, int]:
-    """Three extents. Raises LaunchError for anything that is no grid."""
+    """Three extents; with a 0 among them no program runs. Raises LaunchError for anything that is no grid."""
     if callable(grid):
         grid = grid(meta)
     axes = (grid,) if isinstance(grid, int | np.integer) else grid
@@ -23,12 +23,10 @@ def resolve_grid(grid: Grid, meta: dict[str, Any], kernel: str) -> tuple[int, in
     if any(isinstance(n, bool) or not isinstance(n, int | np.integer) for n in axes):
         raise _wrong(kernel, grid)
     for axis, (extent, limit) in enumerate(zip(axes, LIMITS, strict=False)):
-        if not 1 <= extent <= limit:
-            notes = ["where there is nothing to do, do not launch"] if extent == 0 else []
+        if not 0 <= extent <= limit:
             raise LaunchError(
                 "program.grid#E2",
-                f"the grid of {kernel} is {grid!r}: extent {axis} must be 1 to {limit}, found {extent}",
-                notes=notes,
+                f"the grid of {kernel} is {grid!r}: extent {axis} must be 0 to {limit}, found {extent}",
             )
     x, y, z = (*(int(n) for n in axes), 1, 1)[:3]
     return x, y, z

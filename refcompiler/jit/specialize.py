@@ -14,6 +14,7 @@ from refcompiler.frontend.types import block_type, constexpr, dtype, pointer_typ
 from refcompiler.ir.types import BOOL, DTYPES, F32, I32, I64, U64, DType, PointerType
 from refcompiler.runtime.arrays import ArrayInfo, describe, is_array
 
+_CLAUSES = {"launch.dtype": "program.arguments#E8", "launch.strides": "program.arguments#E9"}
 _STATIC = (constexpr, dtype, pointer_type, block_type)
 
 
@@ -108,7 +109,7 @@ def _classify(source: KernelSource, argument: Argument) -> None:
         try:
             info = describe(value)
         except LaunchError as error:
-            id = "program.arguments#E8" if error.id == "launch.dtype" else error.id
+            id = _CLAUSES.get(error.id, error.id)
             raise LaunchError(id, f"argument `{parameter.name}`: {error.message}", notes=error.notes) from None
         argument.info = info
         argument.type = forced or PointerType(DTYPES[info.dtype], parameter.const)

@@ -8,6 +8,7 @@ from typing import Any
 
 from refcompiler.errors import CompileError
 from refcompiler.frontend import Compiled, KernelSource
+from refcompiler.frontend.kernel_text import too_deep
 from refcompiler.frontend.types import constexpr
 from refcompiler.ir import verify
 from refcompiler.ir.parser import parse_func
@@ -43,6 +44,8 @@ def from_source(
         line, column = (error.lineno or 1) + first_line - 1, max(0, (error.offset or 1) - 1) + first_column
         span = Span(file, line, column, line, column + 1)
         raise CompileError("language.syntax#E1", f"not Python: {error.msg}", span, phase="parse") from None
+    except RecursionError:
+        raise too_deep(Span(file, first_line, first_column, first_line, first_column + 1)) from None
     scope = {**_default_scope(), **(globals or {})}
     for node in module.body:
         if isinstance(node, ast.FunctionDef):

@@ -5,6 +5,7 @@ None of these libraries but NumPy is imported here: an array of a library shows 
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Sequence
 from math import prod
@@ -47,22 +48,6 @@ class ArrayInfo(NamedTuple):
     def divisible_by_16(self) -> bool:
         return self.ptr % 16 == 0
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether the elements fill one range of memory, in the order of some permutation of the axes.
-
-        Contiguous arrays are dense, and their transposes; slices with gaps, broadcast and reversed arrays are not.
-        """
-        if 0 in self.shape:
-            return True
-        expected = 1
-        for stride, extent in sorted(zip(self.strides, self.shape, strict=True)):
-            if extent > 1:
-                if stride != expected:
-                    return False
-                expected *= extent
-        return True
-
 
 def is_array(x: object) -> bool:
     """Whether ``x`` is an array that :func:`describe` accepts, in host or device memory."""
@@ -93,6 +78,24 @@ def describe(x: Any) -> ArrayInfo:
             notes=["arrays of NumPy, CuPy and torch, and objects with DLPack or __cuda_array_interface__ are accepted"],
         )
     return found(x)
+
+
+def reachable(info: ArrayInfo) -> tuple[np.ndarray, int]:
+    """The memory that a kernel may access through a host array, as a row of elements that shares it, and the index
+    there of the element whose indices are all 0: from the lowest to the highest element, gaps included.
+
+    The row is valid as long as the array lives.
+    """
+    dtype = DTYPES[info.dtype].numpy
+    if 0 in info.shape:
+        return np.empty(0, dtype), 0
+    reach = [(extent - 1) * stride for extent, stride in zip(info.shape, info.strides, strict=True)]
+    origin = -sum(r for r in reach if r < 0)
+    count = 1 + sum(map(abs, reach))
+    raw = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(info.ptr - origin * dtype.itemsize)
+    row = np.frombuffer(raw, dtype)
+    row.flags.writeable = not info.readonly
+    return row, origin
 
 
 # The describer of each type met, so that the launch path pays one look-up.
@@ -201,7 +204,7 @@ def _elements(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     for stride in strides:
         if stride % itemsize:
             raise LaunchError(
-                "launch.contiguous",
+                "launch.strides",
                 f"the elements of an array take {itemsize} bytes and are {stride} bytes apart: no stride in elements",
                 notes=["pass a contiguous copy"],
             )

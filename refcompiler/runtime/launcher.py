@@ -1,8 +1,7 @@
 """The launcher: loads cubins and queues kernels on a stream with cuLaunchKernel, after checking every argument.
 
-Kernels get bare pointers, as in Triton: shapes and strides do not travel. An array whose elements do not fill one range
-of memory is therefore refused, for a kernel that counts on that would read or write what lies between; a transposed
-array is accepted. Pass the whole array, and offsets and strides as arguments, to work on a part of it.
+Kernels get bare pointers, as in Triton: the address of the element whose indices are all 0. Shapes and strides do not
+travel; a kernel that needs them takes them as arguments.
 """
 
 from __future__ import annotations
@@ -87,7 +86,8 @@ def launch(
     shared_bytes: int = 0,
     hidden: Sequence[Any] = (),
 ) -> None:
-    """Queue ``function`` on ``grid`` blocks of ``num_threads`` threads; returns before it has run.
+    """Queue ``function`` on ``grid`` blocks of ``num_threads`` threads; returns before it has run. A grid with an
+    extent of 0 queues nothing.
 
     ``args`` holds one value per visible parameter: an array (or its ArrayInfo) for a pointer, a number for a scalar.
     ``stream`` is a stream of CuPy or torch or a handle; by default torch's current one if a torch tensor is among
@@ -101,6 +101,8 @@ def launch(
         expected = f"expected 1 to {MAX_THREADS}"
         raise LaunchError("launch.threads", f"{function.entry}: {num_threads} threads a block, {expected}")
     values, infos = _values(function, args)
+    if not x * y * z:
+        return
     device = 0 if gpu.device_count() == 1 else _checked_device(function, infos)
     handle = _current_stream(infos, device) if stream is None else streams.handle_of(stream)
     for info in infos:
@@ -129,11 +131,10 @@ def _checked_grid(grid: int | Sequence[int], entry: str) -> tuple[int, int, int]
     if not 1 <= len(axes) <= 3 or not all(isinstance(n, (int, np.integer)) and type(n) is not bool for n in axes):
         raise LaunchError("launch.grid", f"{entry}: the grid is {grid!r}, expected an integer or one to three integers")
     for axis, extent in enumerate(axes):
-        if not 0 < extent <= GRID_LIMITS[axis]:
+        if not 0 <= extent <= GRID_LIMITS[axis]:
             raise LaunchError(
                 "launch.grid",
-                f"{entry}: the grid is {grid!r}, expected 1 to {GRID_LIMITS[axis]} blocks on axis {axis}",
-                notes=["where there is nothing to do, do not launch"] if extent == 0 else [],
+                f"{entry}: the grid is {grid!r}, expected 0 to {GRID_LIMITS[axis]} blocks on axis {axis}",
             )
     x, y, z = (*axes, 1, 1)[:3]
     return x, y, z
@@ -152,14 +153,8 @@ def _values(function: Function, args: Sequence[Any]) -> tuple[list[Any], list[Ar
     for param, plain, value in zip(params, function.plain, args, strict=True):
         if plain is None:
             info = value if type(value) is ArrayInfo else _described(param, value, function.entry)
-            ptr, dtype, _, strides, _, readonly, device, _, _ = info
-            if (
-                dtype != param.dtype
-                or device is None
-                or (readonly and param.written)
-                or ptr % param.divisible_by
-                or not (strides == (1,) or info.is_dense)
-            ):
+            ptr, dtype, _, _, _, readonly, device, _, _ = info
+            if dtype != param.dtype or device is None or (readonly and param.written) or ptr % param.divisible_by:
                 raise _bad_array(param, info, function.entry)
             values.append(ptr)
             infos.append(info)
@@ -188,14 +183,8 @@ def _bad_array(param: Param, info: ArrayInfo, entry: str) -> LaunchError:
         return LaunchError("launch.dtype", f"{where} is an array of {info.dtype}, expected {param.dtype}")
     if info.readonly and param.written:
         return LaunchError("launch.readonly", f"{where} is read-only, and the kernel writes it")
-    if info.ptr % param.divisible_by:
-        only = f"the kernel was compiled for multiples of {param.divisible_by}"
-        return LaunchError("launch.alignment", f"{where} starts at address {info.ptr:#x}, {only}")
-    return LaunchError(
-        "launch.contiguous",
-        f"{where} is not contiguous: shape {tuple(info.shape)}, strides {tuple(info.strides)} in elements",
-        notes=["kernels get a bare pointer: pass a contiguous copy, or the whole array with offset and strides"],
-    )
+    only = f"the kernel was compiled for multiples of {param.divisible_by}"
+    return LaunchError("launch.alignment", f"{where} starts at address {info.ptr:#x}, {only}")
 
 
 def _checked_device(function: Function, infos: Sequence[ArrayInfo]) -> int:
