@@ -59,7 +59,6 @@ TRITON = (
     ("the index after a loop at run time", "a value that is not Python's", "control.for_range#E6"),
     ("a loop down over an unsigned type", "wraps", "control.for_range#E9"),
     ("Python's `abs`, `round`, `sum` on constexprs", "not defined", "control.constexpr#C11"),
-    ("an array with gaps between its elements", "its pointer is taken", "program.arguments#E4"),
     ("extents that are no power of two", "refused", "ext.any_extent#C1"),
 )
 

@@ -157,7 +157,7 @@ def test_closures_and_helpers_in_closures():
     def other(v):
         return v - scale
 
-    helper = other
+    helper = other  # noqa: F811
     assert value_of(kernel) == -1
     assert not compiled_again(kernel)
 
