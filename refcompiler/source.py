@@ -49,13 +49,13 @@ def span_of(node: Any, file: str, line_offset: int = 0, col_offset: int = 0, cal
     ``ast`` counts columns in UTF-8 bytes; they are converted to characters where the line is known.
     """
     line, end_line = node.lineno + line_offset, node.end_lineno + line_offset
-    col = _characters(file, line, node.col_offset + col_offset)
-    end_col = _characters(file, end_line, node.end_col_offset + col_offset)
-    return Span(file, line, col, end_line, end_col, caller)
-
-
-def _characters(file: str, line: int, byte_col: int) -> int:
     text = source_line(file, line)
+    end_text = text if end_line == line else source_line(file, end_line)
+    col = _characters(text, node.col_offset + col_offset)
+    return Span(file, line, col, end_line, _characters(end_text, node.end_col_offset + col_offset), caller)
+
+
+def _characters(text: str | None, byte_col: int) -> int:
     if text is None or text.isascii():
         return byte_col
     return len(text.encode()[:byte_col].decode(errors="ignore"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,6 +24,27 @@ class Builtin:
     name: str
     lower: Callable[..., Any]
     signature: inspect.Signature
+
+    @functools.cached_property
+    def positional(self) -> tuple[str, ...]:
+        """The names that arguments by position are bound to; none where `*args` takes some."""
+        parameters = self.signature.parameters.values()
+        if any(p.kind is p.VAR_POSITIONAL or p.kind is p.VAR_KEYWORD for p in parameters):
+            return ()
+        return tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+
+    @functools.cached_property
+    def required(self) -> frozenset[str]:
+        return frozenset(p.name for p in self.signature.parameters.values() if p.default is p.empty)
+
+    def names(self, count: int, keywords: Iterable[str]) -> tuple[str, ...] | None:
+        """The parameters of a call with ``count`` arguments by position and ``keywords``; None where Python's own
+        rules have to look closer: `*args`, or a mistake."""
+        if count > len(self.positional):
+            return None
+        given = (*self.positional[:count], *keywords)
+        known = len(set(given)) == len(given) and self.signature.parameters.keys() >= set(given)
+        return given if known and self.required <= set(given) and self.positional else None
 
 
 def builtin(function: F | None = None, *, member: bool | tuple[str, ...] = False) -> Any:

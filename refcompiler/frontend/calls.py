@@ -22,7 +22,6 @@ from refcompiler.frontend.sequences import REARRANGE, Argument, folded, rearrang
 from refcompiler.frontend.statements import Return
 from refcompiler.frontend.types import constexpr, dtype, tensor
 from refcompiler.ir import Value
-from refcompiler.source import Span
 
 _MAX_DEPTH = 40
 _ORDERLESS = (len, sorted, min, max, set, frozenset, any, all, bool, isinstance)  # their result needs no order of a set
@@ -117,8 +116,14 @@ class Calls(Loops):
             raise self.error("control.calls#E3", f"{name}{signature}: {error}", node) from None
 
     def call_builtin(self, node: ast.Call, builtin: Builtin, args: list[Argument], kwargs: dict) -> Any:
+        names = builtin.names(len(args), kwargs)
+        if names is not None:
+            given = [*args, *kwargs.values()]
+            spans = {name: self.frame.span(a.node) for name, a in zip(names, given, strict=True)}
+            self.context.span, self.context.arguments = self.frame.span(node), spans
+            return builtin.lower(*[a.value for a in args], **{name: a.value for name, a in kwargs.items()})
         bound = self.bind(node, f"tl.{builtin.name}", builtin.signature, args, kwargs)
-        spans: dict[str, Span] = {}
+        spans = {}
         for name, argument in bound.arguments.items():
             several = argument if isinstance(argument, tuple) else (argument,)
             if several:

@@ -92,11 +92,11 @@ def leave(token: Any) -> None:
 
 def is_runtime(value: Any) -> bool:
     """Whether a frontend value exists when the kernel runs: an SSA value, or a tuple or dict with one in it."""
-    if isinstance(value, tuple | list):
+    if isinstance(value, Value):
+        return True
+    if isinstance(value, (tuple, list)):
         return any(is_runtime(v) for v in value)
-    if isinstance(value, dict):
-        return any(is_runtime(v) for v in value.values())
-    return isinstance(value, Value)
+    return isinstance(value, dict) and any(is_runtime(v) for v in value.values())
 
 
 def elements(value: Any) -> tuple | None:

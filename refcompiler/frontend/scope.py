@@ -35,6 +35,7 @@ class Frame:
         enclosing: Frame | None = None,
     ):
         self.source, self.caller, self.pinned, self.enclosing = source, caller, pinned, enclosing
+        self.spans: dict[ast.AST, Span] = {}
         self.names: dict[str, Any] = {}
         self.bound_at: dict[str, ast.AST] = {}
         self.lost: dict[str, str] = {}  # names without a value any more -> why
@@ -44,7 +45,12 @@ class Frame:
         self.loops: list[str] = []  # "static" or "runtime", outermost first
 
     def span(self, node: ast.AST) -> Span:
-        return self.pinned or self.source.span(node, self.caller)
+        if self.pinned is not None:
+            return self.pinned
+        span = self.spans.get(node)  # unrolled loops come by often
+        if span is None:
+            span = self.spans[node] = self.source.span(node, self.caller)
+        return span
 
     def bind(self, name: str, value: Any, node: ast.AST) -> None:
         self.names[name] = value

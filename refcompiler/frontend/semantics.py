@@ -38,6 +38,7 @@ from refcompiler.ir.types import (
 )
 
 Number = bool | int | float
+_OPERANDS = (Value, bool, int, float)
 
 
 def is_pointer(value: Any) -> bool:
@@ -125,7 +126,7 @@ def _require_numbers(c: Context, x: Any, y: Any, what: str, names: tuple[str, st
         if is_pointer(value):
             advice = "; a pointer moves by + and - and is read with tl.load"
             raise c.error("arith.promotion#E4", f"{what} is not defined for pointers, found {value.type}{advice}", at)
-        if not isinstance(value, Value | Number):
+        if not isinstance(value, _OPERANDS):
             raise c.error("arith.promotion#E5", f"{what} needs numbers or blocks, found {describe(value)}", at)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,6 +153,7 @@ class SharedType:
 
 
 Type = DType | PointerType | BlockType | RegType | SharedType
+_OF_ELEMENTS = (BlockType, RegType, SharedType)  # a tuple: `isinstance` of a union costs ten times as much
 
 
 def format_type(type_: Type, layout_names: dict[Any, str] | None = None) -> str:
@@ -167,7 +169,7 @@ def format_type(type_: Type, layout_names: dict[Any, str] | None = None) -> str:
 
 def element_of(type_: Any) -> Any:
     """The element type of a block, register vector or shared buffer; a scalar is its own element."""
-    return type_.element if isinstance(type_, BlockType | RegType | SharedType) else type_
+    return type_.element if isinstance(type_, _OF_ELEMENTS) else type_
 
 
 def shape_of(type_: Type) -> tuple[int, ...]:
@@ -191,6 +193,7 @@ def block_or_scalar(element: Element, shape: tuple[int, ...], layout: Any = None
     return BlockType(element, tuple(shape), layout) if shape else element
 
 
+@functools.lru_cache(maxsize=4096)
 def join_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     """The NumPy broadcast of the shapes, or None where they do not fit."""
     rank = max((len(s) for s in shapes), default=0)
