@@ -220,12 +220,14 @@ def run(
     epilog=_example(
         'tilespec compile kernels.py::add --signature "x:*f32,y:*f32,out:*f32,n:i32" --set BLOCK=256 --emit tile,cuda\n'
         "tilespec compile memory.store/whole --emit sass,resources --arch sm_80\n"
+        "tilespec compile memory.store/whole --emit cuda,mlir,ptx --backend mlir\n"
         "tilespec compile kernels.py::add ... --emit tile,cubin --out out/add"
     ),
 )
 @click.argument("what", metavar="FILE::KERNEL|FEATURE/CASE")
 @click.option("--emit", default="tile", show_default=True, help=f"Stages, separated by commas: {', '.join(STAGES)}.")
 @click.option("--arch", type=click.Choice(ARCHITECTURES), default="sm_90a", show_default=True)
+@click.option("--backend", type=click.Choice(["cuda", "mlir"]), help="What machine code is made by way of.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A constexpr or a case parameter.")
 @click.option("--signature", help='Types of the runtime arguments, "x:*f32,n:i32"; for FILE::KERNEL.')
 @click.option("--out", type=Output(folder=True), help="One file a stage, instead of printing.")
@@ -234,6 +236,7 @@ def compile_(
     what: str,
     emit: str,
     arch: str,
+    backend: str | None,
     settings: tuple[str, ...],
     signature: str | None,
     out: Path | None,
@@ -247,7 +250,7 @@ def compile_(
         if stage not in STAGES:
             raise click.BadParameter(f"unknown stage {stage!r}; known: {', '.join(STAGES)}", param_hint="--emit")
     features = () if "::" in what else _features(spec)[0]
-    sys.exit(compiling.run(what, features, stages, arch, settings, signature, out))
+    sys.exit(compiling.run(what, features, stages, arch, settings, signature, out, backend))
 
 
 @main.command(epilog=_example("tilespec bless\ntilespec bless memory.store"))

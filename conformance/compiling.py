@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from conformance import model, output
-from conformance.adapters import CompileRequest, Rejected, Unsupported, Valid, load
+from conformance.adapters import CompileRequest, Rejected, TargetUnavailable, Unsupported, Valid, load
 from conformance.calls import bind
 from conformance.instances import Selection, instances
 from conformance.results import EXIT
@@ -23,7 +23,7 @@ FILES = {
     "cubin": "cubin.cubin",
     "resources": "resources.json",
 }
-CPU_STAGES = frozenset({"tile", "tile_opt"})
+MACHINE_STAGES = frozenset({"ptx", "cubin", "sass", "resources"})
 
 
 def run(
@@ -34,12 +34,17 @@ def run(
     settings: Sequence[str],
     signature: str | None,
     out: Path | None,
+    backend: str | None = None,
 ) -> int:
     """Compile and deliver; exit code 1 with the rendered error when the kernel is rejected."""
     values = dict(parse_setting(s) for s in settings)
     make = _file_request if "::" in what else _case_request
     request = make(what, features, stages, arch, values, signature)
-    answer = load(target_for(stages)).compile(request)
+    try:
+        adapter = load(target_for(stages, backend))
+    except TargetUnavailable as e:
+        raise click.ClickException(str(e)) from None
+    answer = adapter.compile(request)
     if isinstance(answer, (Rejected, Unsupported)):
         shown = answer.rendered if isinstance(answer, Rejected) and answer.rendered else answer.message
         click.echo(shown or str(answer), err=True)
@@ -48,11 +53,12 @@ def run(
     return EXIT["ok"]
 
 
-def target_for(stages: Sequence[str]) -> str:
-    """The target that gives these stages."""
-    if "mlir" in stages:
-        return "mlir"
-    return "interp" if set(stages) <= CPU_STAGES else "cuda"
+def target_for(stages: Sequence[str], backend: str | None = None) -> str:
+    """The target that gives these stages. Texts need no external compiler; machine code comes by way of ``backend``,
+    by itself CUDA C++ unless MLIR is the only one of the two that is wanted as text."""
+    if MACHINE_STAGES.isdisjoint(stages):
+        return "simt" if set(stages) - {"tile", "tile_opt"} else "interp"
+    return backend or ("mlir" if "mlir" in stages and "cuda" not in stages else "cuda")
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -1,6 +1,6 @@
 """Finds the GPU of this machine through its driver, before anything that needs one is installed.
 
-`python -m conformance.gpu` says what is visible. `--install` also installs the toolchain and, where a GPU is,
+`python -m conformance.gpu` says what is visible. `--install` also installs the toolchain, MLIR and, where a GPU is,
 the CuPy of its driver's CUDA major version; `--check` runs one CuPy operation there. This talks to the driver
 library itself, so that it works in an environment that holds no CUDA package yet.
 """
@@ -107,11 +107,20 @@ def required_gpu() -> Gpu | None:
     return gpu
 
 
-def install_command(gpu: Gpu | None, root: Path) -> list[str]:
-    """The pip command that gives this Python the toolchain for `gpu`; the pins lie in the checkout `root`."""
+def install_commands(gpu: Gpu | None, root: Path) -> tuple[list[str], list[str]]:
+    """The pip commands that give this Python the toolchain for `gpu`, and MLIR; the pins lie in the checkout `root`."""
     extra = gpu.extra if gpu else "toolchain"
     pins = root / ("constraints-cuda13.txt" if extra == "cuda13" else "constraints.txt")
-    return [sys.executable, "-m", "pip", "install", "-q", "--constraint", str(pins), f"tilespec[{extra}]"]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--constraint", str(pins)]
+    return [*pip, f"tilespec[{extra}]"], [*pip, "tilespec[mlir]"]
+
+
+def install(gpu: Gpu | None, root: Path) -> None:
+    """Run both; MLIR's wheels exist for few machines, and without them only the target `mlir` is left out."""
+    toolchain, mlir = install_commands(gpu, root)
+    subprocess.run(toolchain, check=True)
+    if subprocess.run(mlir, check=False).returncode:
+        click.echo("pip could not install MLIR: the target mlir is left out", err=True)
 
 
 def check_cupy(gpu: Gpu) -> None:
@@ -122,15 +131,17 @@ def check_cupy(gpu: Gpu) -> None:
 
 
 @click.command()
-@click.option("--install", is_flag=True, help="Install the toolchain, and CuPy where a GPU is visible.")
+@click.option(
+    "--install", "installs", is_flag=True, help="Install the toolchain, MLIR, and CuPy where a GPU is visible."
+)
 @click.option("--check", is_flag=True, help="Run one CuPy operation on the GPU, where one is visible.")
-def main(install: bool, check: bool) -> None:
+def main(installs: bool, check: bool) -> None:
     """Say which GPU programs started here can see; fail if it cannot be used."""
     try:
         gpu = required_gpu()
         click.echo(f"gpu: {gpu or 'none visible; kernels are compiled for GPUs but do not run on one'}")
-        if install:
-            subprocess.run(install_command(gpu, Path(__file__).parents[1]), check=True)
+        if installs:
+            install(gpu, Path(__file__).parents[1])
         if check and gpu:
             check_cupy(gpu)
     except GpuUnusable as error:

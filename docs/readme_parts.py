@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLE = "examples/vector_add.py"
 SIGNATURE = "x_ptr:*f32:16,y_ptr:*f32:16,output_ptr:*f32:16,n_elements:i32:16"
 TABLE = ("run", "memory.load", "opt.licm", "shape.expand_dims", "shape.reshape")
-PINNED = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvdisasm")
+PINNED = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvdisasm", "xtc-mlir-python-bindings")
 MISTAKE = ("offsets < n_elements", "offsets <= n_elements")
 
 

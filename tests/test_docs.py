@@ -183,7 +183,7 @@ def test_commands_parse(place, words):
             assert not stage or stage in STAGES_EMITTED, f"{place}: there is no stage {stage}"
 
 
-STAGES_EMITTED = ("tile", "tile_opt", "laid_out", "simt", "cuda", "ptx", "cubin", "sass", "resources")
+STAGES_EMITTED = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass", "resources")
 
 
 def test_instances_and_clauses_named_exist():

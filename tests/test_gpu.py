@@ -140,9 +140,9 @@ def test_a_required_gpu(machine, monkeypatch, value, fails):
 def test_what_is_installed(machine, version, pins, extra):
     machine(Driver(version=version) if version else None)
     root = Path(__file__).parents[1]
-    command = gpu.install_command(gpu.visible_gpu(), root)
-    assert command[:4] == [sys.executable, "-m", "pip", "install"]
-    assert command[-2:] == [str(root / pins), f"tilespec[{extra}]"]
+    for command, wanted in zip(gpu.install_commands(gpu.visible_gpu(), root), (extra, "mlir"), strict=True):
+        assert command[:4] == [sys.executable, "-m", "pip", "install"]
+        assert command[-2:] == [str(root / pins), f"tilespec[{wanted}]"]
     assert (root / pins).is_file()
 
 
@@ -156,7 +156,15 @@ def test_a_gpu_that_cupy_cannot_use_fails_the_check(machine, monkeypatch):
 
 def test_a_failed_installation_is_reported(machine, monkeypatch):
     machine(None)
-    command = [sys.executable, "-c", "raise SystemExit(7)"]
-    monkeypatch.setattr(gpu, "install_command", lambda found, root: command)
+    fails, works = ([sys.executable, "-c", f"raise SystemExit({status})"] for status in (7, 0))
+    monkeypatch.setattr(gpu, "install_commands", lambda found, root: (fails, works))
     result = CliRunner().invoke(gpu.main, ["--install"])
     assert result.exit_code == 1 and "exit status 7" in result.output
+
+
+def test_a_machine_without_wheels_of_mlir_keeps_the_other_targets(machine, monkeypatch):
+    machine(None)
+    fails, works = ([sys.executable, "-c", f"raise SystemExit({status})"] for status in (7, 0))
+    monkeypatch.setattr(gpu, "install_commands", lambda found, root: (works, fails))
+    result = CliRunner().invoke(gpu.main, ["--install"])
+    assert result.exit_code == 0 and "the target mlir is left out" in result.output

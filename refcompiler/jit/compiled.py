@@ -14,6 +14,7 @@ from refcompiler.errors import LaunchError
 from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import DType, PointerType
+from refcompiler.jit.backends import HOST, asked, executor
 from refcompiler.jit.build import Build, build, cache_key, stored
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.written import written_params
@@ -149,20 +150,21 @@ class CompiledKernel:
         return launch
 
     def launch(
-        self, grid: tuple[int, int, int], values: dict[str, Any], infos: dict[str, ArrayInfo], stream: Any = None
+        self,
+        grid: tuple[int, int, int],
+        values: dict[str, Any],
+        infos: dict[str, ArrayInfo],
+        stream: Any = None,
+        backend: str | None = None,
     ) -> None:
-        """Run on arguments by name; ``infos`` describes those that are arrays."""
-        from refcompiler import config
-
+        """Run on arguments by name; ``infos`` describes those that are arrays, ``backend`` is what was asked for."""
         self._check_arguments(values, infos)
         if 0 in grid:
             return
-        backend = config.BACKEND()
         on_host = all(info.device is None for info in infos.values())
-        if backend == "auto":
-            backend = ("simt" if self.backend == "simt" else "interp") if on_host else self.backend
-        if backend in ("interp", "simt"):
-            self._run_on_host(backend, grid, values, infos)
+        chosen = executor(backend or asked(None), self.backend, on_host)
+        if chosen in HOST:
+            self._run_on_host(chosen, grid, values, infos)
         else:
             self._launch_gpu(grid, values | infos, stream)
 

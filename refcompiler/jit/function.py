@@ -11,6 +11,7 @@ from refcompiler.frontend import KernelSource, compile_source
 from refcompiler.frontend.profile import CORE, known_profile
 from refcompiler.frontend.signature import parse_signature
 from refcompiler.frontend.types import constexpr
+from refcompiler.jit.backends import asked, compiled_for
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize, unexpected
@@ -18,7 +19,7 @@ from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize
 # Accepted for source compatibility; they change no value, and this compiler has no use for them yet.
 _IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
 # Keywords of a launch that are neither arguments of the kernel nor options of the compiler.
-_OF_THE_LAUNCH = ("stream", "warmup")
+_OF_THE_LAUNCH = ("stream", "warmup", "backend")
 _OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "debug", "profile")
 
 
@@ -75,13 +76,20 @@ class JitFunction:
     def _takes(self, name: str) -> bool:
         return any(p.name == name for p in self.source.parameters)
 
-    def run(self, *args: Any, grid: Grid, warmup: bool = False, stream: Any = None, **kwargs: Any) -> CompiledKernel:
+    def run(self, *args: Any, grid: Grid, **kwargs: Any) -> CompiledKernel:
         """Compile for the arguments where needed, then launch unless ``warmup``; gives the compiled kernel."""
-        return self._launch(grid, args, kwargs, warmup, stream)
+        return self[grid](*args, **kwargs)
 
     def _launch(
-        self, grid: Grid, args: Sequence[Any], kwargs: dict[str, Any], warmup: bool = False, stream: Any = None
+        self,
+        grid: Grid,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        warmup: bool = False,
+        stream: Any = None,
+        backend: str | None = None,
     ) -> CompiledKernel:
+        chosen = asked(backend)
         options, rest = self._split(kwargs)
         values = bind(self.source, args, rest)
         plain, unaligned = self._unspecialized()
@@ -92,46 +100,43 @@ class JitFunction:
             {a.parameter.name: a.value for a in arguments if a.type is None},
             {a.parameter.name: a.hint for a in arguments if a.hint is not None},
             arch,
-            "cuda",
+            compiled_for(chosen),
             options,
         )
         if not warmup:
             meta = {a.parameter.name: a.value for a in arguments} | options
             runtime = {a.parameter.name: a.value for a in arguments if a.type is not None}
             infos = {a.parameter.name: a.info for a in arguments if a.info is not None}
-            kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream)
+            kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream, chosen)
         return kernel
 
     def warmup(self, *args: Any, grid: Grid = (1,), **kwargs: Any) -> CompiledKernel:
         """Compile for the arguments without launching."""
-        return self._launch(grid, args, kwargs, warmup=True)
+        return self[grid](*args, warmup=True, **kwargs)
 
     def compile(
         self,
         signature: str | Mapping[str, Any],
         constexprs: Mapping[str, Any] | None = None,
         arch: str | None = None,
-        backend: str = "cuda",
+        backend: str | None = None,
         hints: Mapping[str, int] | None = None,
         **options: Any,
     ) -> CompiledKernel:
         """Compile for types instead of arguments: ``signature="x:*f32:16,n:i32"``, ``constexprs={"BLOCK": 256}``.
 
-        ``backend`` is "cuda", or "simt": the lowered program, simulated thread by thread on NumPy arrays.
+        ``backend`` is "cuda" or "mlir", the way to machine code, or "interp" or "simt", which run NumPy arrays: as the
+        program means, or thread by thread. Left out, TILESPEC_BACKEND says it, else it is "cuda".
         """
-        from refcompiler.pipeline import EMITTERS
         from refcompiler.target import DEFAULT_TARGET, target
 
         types, hinted = parse_signature(signature)
         chosen, rest = self._split(dict(options))
         if rest:
             raise unexpected(self.source, next(iter(rest)))
-        backends = (*EMITTERS, "simt")
-        if backend not in backends:
-            known = ", ".join(map(repr, backends))
-            raise LaunchError("program.arguments#E2", f"unknown backend {backend!r}; known are {known}")
         name = target(arch).name if arch else DEFAULT_TARGET.name
-        return self._kernel(types, dict(constexprs or {}), {**hinted, **(hints or {})}, name, backend, chosen)
+        code = compiled_for(asked(backend))
+        return self._kernel(types, dict(constexprs or {}), {**hinted, **(hints or {})}, name, code, chosen)
 
     def clear_cache(self) -> None:
         """Forget every specialisation in memory."""

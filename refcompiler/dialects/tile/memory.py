@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import BOOL, DType, PointerType, Type, element_of, join_shapes, join_types, shape_of
@@ -52,7 +53,7 @@ class AddPtr(Op, name="addptr"):
         return None
 
 
-class Load(Op, name="load", effects={"read"}):
+class Load(Op, name="load", effects={"read"}, levels=BLOCKS):
     """Read where ``mask`` is true; elsewhere ``other``, or poison without it.  Spec: memory.load"""
 
     pointer = operand()
@@ -117,7 +118,7 @@ class Load(Op, name="load", effects={"read"}):
         return BOOL if index == 1 else pointee(operands[0].type) if operands[0] is not None else None
 
 
-class Store(Op, name="store", effects={"write"}):
+class Store(Op, name="store", effects={"write"}, levels=BLOCKS):
     """Write ``value`` where ``mask`` is true; nothing else changes.  Spec: memory.store"""
 
     pointer = operand()

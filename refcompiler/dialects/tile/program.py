@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import BOOL, I32, BlockType, DType, Type, element_of
@@ -41,7 +42,7 @@ class NumPrograms(Op, name="num_programs"):
         )
 
 
-class Arange(Op, name="arange", explicit_type=True):
+class Arange(Op, name="arange", explicit_type=True, levels=BLOCKS):
     """The integers of [start, end) as a rank-1 i32 block.  Spec: creation.arange"""
 
     start = attr(int)
@@ -68,7 +69,7 @@ class Arange(Op, name="arange", explicit_type=True):
         )
 
 
-class Full(Op, name="full", explicit_type=True):
+class Full(Op, name="full", explicit_type=True, levels=BLOCKS):
     """A block with every element equal to a scalar.  Spec: creation.full"""
 
     value = operand()
@@ -87,7 +88,7 @@ class Full(Op, name="full", explicit_type=True):
         return element if isinstance(element, DType) else None
 
 
-class Empty(Op, name="empty", explicit_type=True):
+class Empty(Op, name="empty", explicit_type=True, levels=BLOCKS):
     """A block of unspecified elements: reading one before it is replaced is an error.  Spec: creation.empty"""
 
     def verify(self, require) -> None:

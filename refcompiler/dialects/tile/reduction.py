@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from refcompiler.dialects.scalar import BY_NAME
+from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import BlockType, DType, Type, block_or_scalar
@@ -94,7 +95,7 @@ class Combination(Op):
         return all(op.pure or op.terminator for op in self.body.walk())
 
 
-class Reduce(Combination, name="reduce"):
+class Reduce(Combination, name="reduce", levels=BLOCKS):
     """All elements along ``axis`` combined into one; the order is unspecified.  Spec: reduce.reduce"""
 
     spec = "reduce.reduce"
@@ -112,7 +113,7 @@ class Reduce(Combination, name="reduce"):
         return out
 
 
-class Scan(Combination, name="scan"):
+class Scan(Combination, name="scan", levels=BLOCKS):
     """Each element combined with all before it along ``axis``, with all after it where ``reverse``; neighbours first.
 
     For k = 0, 1, ... and blocks of 2^k elements, counted from index 0: what the second of two blocks holds gets, as

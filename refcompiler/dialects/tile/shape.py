@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Op
 from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import BlockType, Type, element_of, shape_of
 
 
-class ExpandDims(Op, name="expand_dims"):
+class ExpandDims(Op, name="expand_dims", levels=BLOCKS):
     """Insert an axis of extent 1 before ``axis``.  Spec: shape.expand_dims"""
 
     x = operand()
@@ -32,7 +33,7 @@ class ExpandDims(Op, name="expand_dims"):
         )
 
 
-class Broadcast(Op, name="broadcast", explicit_type=True):
+class Broadcast(Op, name="broadcast", explicit_type=True, levels=BLOCKS):
     """Repeat a block along its axes of extent 1 up to the result's shape; a scalar fills it.  Spec: shape.broadcast"""
 
     x = operand()
@@ -56,7 +57,7 @@ class Broadcast(Op, name="broadcast", explicit_type=True):
         )
 
 
-class Reshape(Op, name="reshape", explicit_type=True):
+class Reshape(Op, name="reshape", explicit_type=True, levels=BLOCKS):
     """The same elements in row-major order under another shape.  Spec: shape.reshape"""
 
     x = operand()
@@ -68,7 +69,7 @@ class Reshape(Op, name="reshape", explicit_type=True):
         require(element_of(source) == element_of(target), "ir.type", "reshape keeps the element type")
 
 
-class Trans(Op, name="trans"):
+class Trans(Op, name="trans", levels=BLOCKS):
     """Permute the axes: axis i of the result is axis ``order[i]`` of ``x``.  Spec: shape.trans"""
 
     x = operand()
