@@ -1,4 +1,4 @@
-"""The command `tilespec`: list, run, compile, bless, report, parity, new, explain, mutate, doctor.
+"""The command `tilespec`: list, run, compile, bless, report, parity, new, explain, mutate, fuzz, doctor.
 
 Names, options and exit codes are a contract with other tools. Work happens in the modules that the commands import when
 they run, so that `--help` and shell completion stay fast.
@@ -382,6 +382,58 @@ def mutate(
     )
     summary.show(report, console)
     sys.exit(report.exit_code)
+
+
+@main.command(
+    epilog=_example(
+        "tilespec fuzz\ntilespec fuzz --programs 2000 --target interp,simt,cuda --json out/fuzz.json --out out/fuzz\n"
+        "tilespec fuzz --seed 1 --first 17 --programs 1\ntilespec fuzz --plant all"
+    )
+)
+@click.option("--programs", type=click.IntRange(1), default=200, show_default=True, help="How many.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Same seed, same programs.")
+@click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="The first program of the seed.")
+@click.option("--target", callback=_targets, help="Targets, separated by commas; every servable one if left out.")
+@click.option("-n", "--jobs", type=click.IntRange(0), default=0, help="Processes; 0: one a core.")
+@click.option(
+    "--plant", metavar="MUTANT", help="Fuzz a compiler with this mistake of the mutation catalogue; all: ten."
+)
+@click.option("--shrink/--no-shrink", default=True, help="Make failing programs small.")
+@click.option("--json", "json_file", type=Output(folder=False), help="Write what was run and found.")
+@click.option("--out", type=Output(folder=True), help="Write a feature file and a script for each difference.")
+@click.pass_obj
+def fuzz(
+    console: Any,
+    programs: int,
+    seed: int,
+    first: int,
+    target: tuple[str, ...],
+    jobs: int,
+    plant: str | None,
+    shrink: bool,
+    json_file: Path | None,
+    out: Path | None,
+) -> None:
+    """Random kernels on all targets: whatever they do not agree on is a difference.
+
+    Each target must compile each kernel and, where it runs, leave the bits that the kernel's evaluation by the oracles
+    leaves. Exit code 1 if there are differences; with --plant 12 if a mistake is not found.
+    """
+    from conformance.fuzzing import command
+
+    code = command.fuzz(
+        target or command.default_targets(),
+        seed,
+        first,
+        programs,
+        jobs or os.cpu_count() or 1,
+        plant=plant,
+        smaller=shrink,
+        json_file=json_file,
+        out=out,
+        console=console,
+    )
+    sys.exit(code)
 
 
 @main.command()

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from conformance.dtypes import DTYPES
+
 
 class ExpressionError(Exception):
     """An expression that cannot be read or evaluated; `col` is the 0-based offset in its text."""
@@ -39,6 +41,12 @@ def _log2(x: Any) -> Any:
 
 def _whole(array: Callable[..., Any], scalar: Callable[[Any], int]) -> Callable[[Any], Any]:
     return lambda x: array(x) if isinstance(x, np.ndarray) else scalar(x)
+
+
+def _bits(dtype: str, *patterns: int) -> np.ndarray:
+    """Elements of a dtype by their bit patterns."""
+    kind = DTYPES[dtype].numpy
+    return np.array(patterns, dtype=np.uint64).astype(f"u{kind.itemsize}").view(kind)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -66,6 +74,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reshape": lambda x, *shape: np.reshape(x, shape),
     "transpose": lambda x, *axes: np.transpose(x, axes or None),
     "broadcast": lambda x, *shape: np.broadcast_to(x, shape),
+    "bits": _bits,
     "concat": lambda *xs: np.concatenate(xs),
     "take": lambda x, index, axis=0: np.take(x, index, axis=axis),
 }

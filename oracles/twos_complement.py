@@ -19,7 +19,10 @@ def as_integers(x: Any, fmt: Any) -> np.ndarray:
 def wrap(values: Any, fmt: Any) -> np.ndarray:
     """Python integers reduced modulo 2^bits into the format, two's complement; a bool is one bit."""
     fmt = format_of(fmt)
-    values = np.asarray(values, dtype=object) & ((1 << fmt.bits) - 1)
+    values = np.asarray(values, dtype=object)
+    if not values.ndim:  # of arrays without axes NumPy makes its own integers, which are no Python integers
+        values = np.asarray(int(values[()]), dtype=object)
+    values = values & ((1 << fmt.bits) - 1)
     if fmt.kind == "signed":
         values = values - ((values >> (fmt.bits - 1)) << fmt.bits)
     return np.asarray(values).astype(fmt.dtype)
@@ -72,7 +75,7 @@ def shift_right(x: Any, amount: Any, fmt: Any, arithmetic: bool) -> np.ndarray:
 
 def _amount(amount: Any, fmt: Format) -> np.ndarray:
     unsigned = as_integers(amount, fmt) & ((1 << fmt.bits) - 1)
-    return np.minimum(unsigned, fmt.bits)
+    return np.minimum(np.asarray(unsigned, dtype=object), fmt.bits)
 
 
 def multiply_high(x: Any, y: Any, fmt: Any) -> np.ndarray:

@@ -38,6 +38,11 @@ def simt() -> Simulator:
     return Simulator()
 
 
+def unoptimised() -> Unoptimised:
+    """The interpreter on the function as the frontend made it; no target of its own, for comparison with `interp`."""
+    return Unoptimised()
+
+
 def cuda() -> Cuda:
     """The target `cuda`; raises TargetUnavailable without the compiler wheels."""
     return Cuda()
@@ -192,6 +197,26 @@ class Interpreter(_Reference):
 
     def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported:
         return self._launch(compiled, grid, arguments, [a.value for a in arguments]) or Ran()
+
+
+class Unoptimised(Interpreter):
+    """Tile IR as the frontend made it: what optimising must not change."""
+
+    def _finish(self, compiled: Any) -> None:
+        compiled.asm["tile"]
+
+    def run(self, compiled: Valid, grid: Any, arguments: Sequence[CallArgument]) -> Ran | Rejected | Unsupported:
+        from refcompiler import interpreter
+        from refcompiler.errors import InternalError, TileSpecError
+
+        _, specialised, _ = compiled.handle
+        try:
+            interpreter.run(specialised.func, (*grid, 1, 1)[:3], {a.name: a.value for a in arguments})
+        except InternalError:
+            raise
+        except TileSpecError as e:
+            return _rejected(e)
+        return Ran()
 
 
 class Simulator(Interpreter):

@@ -206,7 +206,7 @@ class _Parser(Cursor):
         if cls is None:
             raise self.fail(f"unknown op {word.text!r}", word, "ir.unknown_op")
         operands: list[Value | None] = []
-        bare: list[int] = []
+        bare: dict[int, bool | int | float] = {}
         while self.token.kind not in ("newline", "end") and self.token.text not in ("{", ":", "}", "("):
             self.operand(operands, bare)
             if not self.accept(","):
@@ -243,7 +243,7 @@ class _Parser(Cursor):
             types.append(self.type())
         return types
 
-    def operand(self, operands: list[Value | None], bare: list[int]) -> None:
+    def operand(self, operands: list[Value | None], bare: dict[int, bool | int | float]) -> None:
         token = self.take()
         if token.kind == "word" and token.text == "none":
             operands.append(None)
@@ -262,7 +262,7 @@ class _Parser(Cursor):
                     raise self.fail("a literal's type must be a dtype", token)
                 operands.append(Constant(value, dtype))
             else:
-                bare.append(len(operands))
+                bare[len(operands)] = value
                 operands.append(Constant(value, default_dtype(value)))
         else:
             raise self.fail(f"expected an operand, found {token.text!r}", token)
@@ -277,17 +277,18 @@ class _Parser(Cursor):
             raise self.fail(f"{token.text} is not defined", token, "ir.undefined")
         return self.values[key]
 
-    def resolve(self, cls, operands: list[Value | None], bare: list[int], types: list[Type]) -> None:
-        """Give each bare literal the dtype that its op's rule fixes."""
-        for index in bare:
-            literal = operands[index]
+    def resolve(
+        self, cls, operands: list[Value | None], bare: dict[int, bool | int | float], types: list[Type]
+    ) -> None:
+        """Give each bare literal the dtype that its op's rule fixes, before it is rounded to any other."""
+        for index, value in bare.items():
             if cls.terminator and index >= cls.leading:
                 slot = index - cls.leading
                 expected = element_of(self.yields[-1][slot]) if self.yields and slot < len(self.yields[-1]) else None
             else:
                 expected = cls.literal_type(index, operands, types)
             if isinstance(expected, DType):
-                operands[index] = Constant(literal.value, expected)
+                operands[index] = Constant(value, expected)
 
     def region(self, types: list[Type]) -> Block:
         self.expect("(")
@@ -328,7 +329,7 @@ class _Parser(Cursor):
         self.expect("range")
         self.expect("(")
         operands: list[Value | None] = []
-        bare: list[int] = []
+        bare: dict[int, bool | int | float] = {}
         for i in range(3):
             self.operand(operands, bare)
             self.expect("," if i < 2 else ")")
@@ -342,7 +343,9 @@ class _Parser(Cursor):
         body = self.body(args, types)
         return cls(*operands, span=self.span(word), types=types, body=body)
 
-    def iter_args(self, word: Token, operands: list[Value | None], bare: list[int]) -> tuple[list[Token], list[Type]]:
+    def iter_args(
+        self, word: Token, operands: list[Value | None], bare: dict[int, bool | int | float]
+    ) -> tuple[list[Token], list[Type]]:
         """``iter_args(%4 = 0) : i32``: names and types of carried values; what they start from joins ``operands``."""
         carried: list[Token] = []
         types: list[Type] = []
@@ -363,7 +366,7 @@ class _Parser(Cursor):
 
     def if_op(self, word: Token) -> Op:
         operands: list[Value | None] = []
-        bare: list[int] = []
+        bare: dict[int, bool | int | float] = {}
         self.operand(operands, bare)
         types = self.type_list() if self.accept(":") else []
         cls = OPS["if"]
@@ -379,7 +382,7 @@ class _Parser(Cursor):
 
     def while_op(self, word: Token) -> Op:
         operands: list[Value | None] = []
-        bare: list[int] = []
+        bare: dict[int, bool | int | float] = {}
         carried, types = self.iter_args(word, operands, bare)
         cls = OPS["while"]
         self.resolve(cls, operands, bare, types)

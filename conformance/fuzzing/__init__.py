@@ -1,0 +1,1 @@
+"""Differential fuzzing: random typed kernels on several targets, which must agree bit for bit."""
