@@ -59,6 +59,14 @@ TRITON = (
     ("the index after a loop at run time", "a value that is not Python's", "control.for_range#E6"),
     ("a loop down over an unsigned type", "wraps", "control.for_range#E9"),
     ("Python's `abs`, `round`, `sum` on constexprs", "not defined", "control.constexpr#C11"),
+    ("`lambda` and `def` inside a kernel", "refused", "language.functions#C1"),
+    ("dicts", "refused", "language.structures#C2"),
+    ("sets and `in`", "refused", "language.structures#C3"),
+    ("comprehensions", "lists with one `for`", "language.structures#C4"),
+    ("`a, *b = t`", "refused", "language.structures#C5"),
+    ("`zip`, `enumerate`, `map` ...", "not defined", "language.structures#C6"),
+    ("`del`", "refused", "language.structures#C8"),
+    ("loops over tuples and other sequences", "refused", "control.sequences#C1"),
     ("extents that are no power of two", "refused", "ext.any_extent#C1"),
 )
 
