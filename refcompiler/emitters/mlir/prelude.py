@@ -85,17 +85,26 @@ def _int_abs(dtype: DType) -> str:
     return _function(f"int_abs_{dtype}", f"%x: {type_}", type_, re.sub(r"\bT\b", type_, body))
 
 
-def _shift_left(dtype: DType) -> str:
-    """0 where y, read as unsigned, is not below the width."""
-    body = f"""
+def _shift(operation: str, dtype: DType) -> str:
+    """0 where y, read as unsigned, is not below the width.
+
+    PTX takes amounts of 32 bits. LLVM 22 merges the select into its shift and cuts an amount of 64 bits off; a limited
+    amount, which is not the one compared, is left alone.
+    """
+    limited = dtype.bits == 64
+    limit = f"%last = arith.constant {dtype.bits - 1} : T\n        %amount = arith.minui %y, %last : T\n        "
+    return f"""
         %zero = arith.constant 0 : T
         %width = arith.constant {dtype.bits} : T
         %inside = arith.cmpi ult, %y, %width : T
-        %shifted = arith.shli %x, %y : T
+        {limit if limited else ""}%shifted = {operation} %x, {"%amount" if limited else "%y"} : T
         %result = arith.select %inside, %shifted, %zero : T
         llvm.return %result : T
     """
-    return _binary("shift_left", dtype, body)
+
+
+def _shift_left(dtype: DType) -> str:
+    return _binary("shift_left", dtype, _shift("arith.shli", dtype))
 
 
 def _shift_right(dtype: DType) -> str:
@@ -108,14 +117,7 @@ def _shift_right(dtype: DType) -> str:
             llvm.return %result : T
         """
     else:
-        body = f"""
-            %zero = arith.constant 0 : T
-            %width = arith.constant {dtype.bits} : T
-            %inside = arith.cmpi ult, %y, %width : T
-            %shifted = arith.shrui %x, %y : T
-            %result = arith.select %inside, %shifted, %zero : T
-            llvm.return %result : T
-        """
+        body = _shift("arith.shrui", dtype)
     return _binary("shift_right", dtype, body)
 
 

@@ -69,8 +69,12 @@ class Writer:
 
     # --- values
     def param(self, value: Value) -> str:
-        """The name of a parameter, which no name of another value is like: those are numbers."""
-        name = self.names[value] = "%" + identifier(str(value.name))
+        """The name of a parameter: an identifier, as no name of another value is; `_` and a number tell two apart."""
+        name = wanted = "%" + identifier(str(value.name))
+        number = 2
+        while name in self.names.values():
+            name, number = f"{wanted}_{number}", number + 1
+        self.names[value] = name
         return name
 
     def value(self, value: Value) -> str:
@@ -84,7 +88,7 @@ class Writer:
         type_ = t.vector(t.element_type(dtype), count)
         text = t.literal(value, dtype)
         suffix = f"x{count}" if count > 1 else ""
-        name = f"%c{text.replace('+', '')}_{t.element_type(dtype)}{suffix}"
+        name = f"%c{text.replace('+', '')}.{t.element_type(dtype)}{suffix}"
         typed = "" if type_ == "i1" else f" : {type_}"
         self.constants.setdefault(name, f"arith.constant {f'dense<{text}>' if count > 1 else text}{typed}")
         return name
