@@ -44,3 +44,12 @@ def trans(inputs: Inputs, params: Params) -> Refs:
     x = inputs["x"]
     order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
     return {"out": x.transpose(extents(params["order"], "order") if "order" in params else order)}
+
+
+@oracle(inputs="x index", params="axis")
+def gather(inputs: Inputs, params: Params) -> Refs:
+    """The element of x at the place that index says along the axis, and at the same place along the others."""
+    x, index, axis = inputs["x"], inputs["index"].astype(np.int64), params["axis"]
+    places = list(np.indices(index.shape))
+    places[axis] = index
+    return {"out": x[tuple(places)]}

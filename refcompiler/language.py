@@ -43,7 +43,16 @@ from refcompiler.frontend.language.memory import load, store
 from refcompiler.frontend.language.program import arange, empty, full, num_programs, program_id, zeros, zeros_like
 from refcompiler.frontend.language.reduction import argmax, argmin, max, min, reduce, reduce_or, sum, xor_sum
 from refcompiler.frontend.language.scan import associative_scan, cumprod, cumsum
-from refcompiler.frontend.language.shape import broadcast, broadcast_to, expand_dims, permute, ravel, reshape, trans
+from refcompiler.frontend.language.shape import (
+    broadcast,
+    broadcast_to,
+    expand_dims,
+    gather,
+    permute,
+    ravel,
+    reshape,
+    trans,
+)
 from refcompiler.frontend.language.standard import cdiv, sigmoid, softmax
 from refcompiler.frontend.types import (
     bfloat16,
@@ -107,6 +116,7 @@ __all__ = [
     "floor",
     "fma",
     "full",
+    "gather",
     "int1",
     "int16",
     "int32",

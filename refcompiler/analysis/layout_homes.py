@@ -130,6 +130,8 @@ class Homes:
             return self.combined(op).slice(op.axis)
         if op.name == "scan":
             return self.combined(op)
+        if op.name == "gather":  # not cheap, whatever it is made of
+            return self.of(op.index) or self.anchors.of(result)
         if op.name in STRUCTURAL:
             home = self.of(op.x)
             if home is None or op.name == "broadcast":

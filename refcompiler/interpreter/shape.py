@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from refcompiler.dialects.tile.program import Arange, NumPrograms, ProgramId
-from refcompiler.dialects.tile.shape import ExpandDims, Reshape, Trans
+from refcompiler.dialects.tile.shape import ExpandDims, Gather, Reshape, Trans
 from refcompiler.interpreter import affine
 from refcompiler.interpreter.affine import Affine
 from refcompiler.interpreter.dispatch import interprets
 from refcompiler.interpreter.programs import Programs
-from refcompiler.interpreter.values import Dense, Pointer, Poison, Val, ranked, with_shape
+from refcompiler.interpreter.values import Dense, Numbers, Pointer, Poison, Val, ranked, with_shape
 from refcompiler.ir import Op
 from refcompiler.ir.types import I32, DType, element_of, shape_of
 
@@ -80,3 +80,29 @@ def reshape(programs: Programs, op: Reshape, x: Val) -> Val:
         return np.broadcast_to(array, (array.shape[0], *before)).reshape(-1, *after)
 
     return with_shape(x, reshaped)
+
+
+@interprets("gather")
+def gather(programs: Programs, op: Gather, x: Val, index: Numbers) -> Val:
+    axis, extent = op.axis + 1, op.x.type.shape[op.axis]
+    poison = programs.live(index.poison)
+    programs.reject_poison(op, "shape.gather#E7", "an index of gather", poison, "index")
+    places = index.data.astype(np.int64)
+    outside = (places < 0) | (places >= extent)
+    if programs.active is not None:
+        outside = outside & programs.lanes_of(outside.ndim)
+    if outside.any():
+        message = f"an index of gather is not in [0, {extent}) ({programs.place(outside)})"
+        raise programs.error(op, "shape.gather#E6", message, "index")
+    places = np.clip(places, 0, extent - 1)
+
+    def picked(array: np.ndarray) -> np.ndarray:
+        """What varies along no axis stays one element; along the other axes the two broadcast."""
+        if array.shape[axis] == 1:
+            return np.broadcast_to(array, np.broadcast_shapes(array.shape, places.shape))
+        others = np.broadcast_shapes(*((*a.shape[:axis], 1, *a.shape[axis + 1 :]) for a in (array, places)))
+        wide = np.broadcast_to(array, [*others[:axis], extent, *others[axis + 1 :]])
+        at = np.broadcast_to(places, [*others[:axis], places.shape[axis], *others[axis + 1 :]])
+        return np.take_along_axis(wide, at, axis)
+
+    return with_shape(x, picked)

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.ir.core import Constant, Op, Value
-from refcompiler.ir.types import BlockType, DType, SharedType, element_of
-from refcompiler.layouts import Conversion, SharedExchange, Shuffle, Swap, broadcast, conversion
+from refcompiler.ir.types import I32, BlockType, DType, SharedType, element_of
+from refcompiler.layouts import (
+    Conversion,
+    SharedAccess,
+    SharedExchange,
+    Shuffle,
+    Swap,
+    broadcast,
+    conversion,
+    index_pieces,
+    is_additive,
+    register_offsets,
+    row_major,
+    shared_access,
+)
 from refcompiler.lowering.memory import owned
 from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
 
@@ -33,6 +47,39 @@ def lower_broadcast(state: Lowering, op: Op) -> None:
     if isinstance(op.x.type, BlockType):
         value = convert(state, value, broadcast(layout_of(op.x), layout_of(op.result), element_bytes(op.x)))
     state.set(op.result, value)
+
+
+@lowers("gather")
+def lower_gather(state: Lowering, op: Op) -> None:
+    """Through shared memory in row-major order; every index is cut to the extent, so that none leaves the buffer."""
+    value, source, target = state.value(op.x), layout_of(op.x), layout_of(op.result)
+    if isinstance(op.x.type, BlockType) and count_of(value.type) == 1 and source.num_registers > 1:
+        value = state.vector(op.x)
+    order = row_major(source.shape)
+    store = shared_access(source, order, element_bytes(op.x), store=True)
+    buffer = stored(state, value, store, order.size("offset"))
+    place, stride = _along_axis(state, op), 1
+    for dim in reversed(range(source.rank)):
+        if dim != op.axis and source.shape[dim] > 1:
+            offsets = [offset[dim] for offset in register_offsets(target)]
+            at = state.index(index_pieces(target, dim), offsets, is_additive(target, dim))
+            at = at if stride == 1 else state.op("mul", at, state.constant(stride))
+            place = state.op("add", place, at)
+        stride *= source.shape[dim]
+    place = state.splat(place, target.num_registers)
+    state.set(op.result, state.op("ld_shared", buffer, place))
+
+
+def _along_axis(state: Lowering, op: Op) -> Value:
+    """The part of the places that the index gives, i32."""
+    place, shape = state.value(op.index), layout_of(op.x).shape
+    if element_of(op.index.type).bits < 32:
+        place = state.cast(place, I32)
+    place = state.op("and", place, Constant(shape[op.axis] - 1, element_of(place.type)))
+    if element_of(place.type) is not I32:
+        place = state.cast(place, I32)
+    stride = prod(shape[op.axis + 1 :])
+    return place if stride == 1 else state.op("mul", place, state.constant(stride))
 
 
 @lowers("expand_dims", "trans")
@@ -87,8 +134,12 @@ def through_shared(state: Lowering, value: Value, plan: SharedExchange) -> Value
 
 def to_shared(state: Lowering, value: Value, plan: SharedExchange) -> Value:
     """The buffer that every thread stores its registers to. Several exchanges share a barrier if all store first."""
-    buffer = state.op("shared_alloc", types=[SharedType(element_of(value.type), plan.layout.size("offset"))])
-    store = plan.store
+    return stored(state, value, plan.store, plan.layout.size("offset"))
+
+
+def stored(state: Lowering, value: Value, store: SharedAccess, size: int) -> Value:
+    """A buffer of ``size`` elements that every thread stores its registers to."""
+    buffer = state.op("shared_alloc", types=[SharedType(element_of(value.type), size)])
     index = state.index(store.pieces, [constant for constant, _ in store.vectors], store.additive)
     order = [register for _, vector in store.vectors for register in vector]
     state.builder.op(

@@ -77,6 +77,8 @@ class _Assigner:
             self.access(op)
         elif isinstance(op, Combination):
             self.combine(op)
+        elif op.name == "gather":
+            self.gather(op)
         elif op.results and isinstance(op.results[0].type, BlockType):
             home = self.homes.of(op.results[0])
             if home is not None and op.name not in STRUCTURAL:
@@ -101,6 +103,12 @@ class _Assigner:
         operands = [None if o is None else self.spread(o, shape, layout) for o in op.operands]
         new = self.emit(self.block, op.name, *operands, like=op, **op.attrs)
         self.values.update(zip(op.results, new.results, strict=True))
+
+    def gather(self, op: Op) -> None:
+        """Any layout of the source will do, the result is where its index is."""
+        index = self.get(op.index, self.homes.of(op.result))
+        new = self.emit(self.block, op.name, self.anywhere(op.x), index, like=op, **op.attrs)
+        self.values[op.result] = new.result
 
     def combine(self, op: Op) -> None:
         """A reduction or a scan, all of whose blocks come to one layout."""

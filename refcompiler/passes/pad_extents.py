@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from refcompiler.dialects.tile.reduction import identity
-from refcompiler.errors import CompileError
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import (
@@ -219,13 +219,46 @@ def _combined(pad: _Padder, op: Op, arguments: list[Value]) -> list[Value]:
 
 
 def _reshape(pad: _Padder, op: Op) -> list[Value]:
-    """Row-major order survives padding where only the outermost axis of each group of axes is padded."""
+    """As it is where the order of padded elements is that of the elements; else each is fetched from its place."""
     source, target = shape_of(op.x.type), shape_of(op.result.type)
     if keeps_order(source, target):
         return pad.rebuild(op)
-    raise CompileError(
-        "ext.any_extent#E1", f"no lowering yet of the reshape from {source} to {target}", op.span, phase="lower"
-    )
+    build, whole = pad.builder, padded(op.result.type)
+    flat = BlockType(whole.element, (padded(op.x.type).numel,))
+    index = _places(build, source, target)
+    index = build.value("select", pad.counts(target), index, Constant(0, I32))
+    index = build.value("reshape", index, types=[BlockType(I32, (whole.numel,))])
+    picked = build.value("gather", build.value("reshape", pad.get(op.x), types=[flat]), index, axis=0)
+    return [build.value("reshape", picked, types=[whole])]
+
+
+def _places(build: Builder, source: Shape, target: Shape) -> Value:
+    """For each element of a padded block of shape ``target`` its place in the padded block of shape ``source``."""
+    number = None  # in row-major order, counting what is no padding
+    for axis, extent in enumerate(target):
+        room = power_of_two_above(extent)
+        along = build.value("arange", start=0, end=room, types=[BlockType(I32, (room,))])
+        for other in range(len(target)):
+            if other != axis:
+                along = build.value("expand_dims", along, axis=other)
+        along = build.value("mul", along, Constant(prod(target[axis + 1 :]), I32))
+        number = along if number is None else build.value("add", number, along)
+    place = None
+    for axis, extent in enumerate(source):
+        along = build.value("div", number, Constant(prod(source[axis + 1 :]), I32))
+        if axis:
+            along = build.value("rem", along, Constant(extent, I32))
+        along = build.value("mul", along, Constant(prod(map(power_of_two_above, source[axis + 1 :])), I32))
+        place = along if place is None else build.value("add", place, along)
+    return place
+
+
+def _gather(pad: _Padder, op: Op) -> list[Value]:
+    """Beyond the extents of the index the first element is as good as any."""
+    valid, index = pad.counts(shape_of(op.index.type)), pad.get(op.index)
+    if valid is not None:
+        index = pad.builder.value("select", valid, index, Constant(0, element_of(op.index.type)))
+    return pad.rebuild(op, pad.get(op.x), index)
 
 
 def keeps_order(source: Shape, target: Shape) -> bool:
@@ -258,6 +291,7 @@ def _groups(source: Shape, target: Shape) -> list[tuple[Shape, Shape]]:
 
 RULES: dict[str, Rule] = {
     "arange": _arange,
+    "gather": _gather,
     "assert": _assert,
     "load": _access,
     "store": _access,

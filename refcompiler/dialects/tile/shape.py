@@ -1,11 +1,11 @@
-"""Ops that change the shape of a block and not its elements."""
+"""Ops that move the elements of a block and keep their values."""
 
 from __future__ import annotations
 
 from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Op
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import BlockType, Type, element_of, shape_of
+from refcompiler.ir.types import BlockType, DType, Type, element_of, shape_of
 
 
 class ExpandDims(Op, name="expand_dims", levels=BLOCKS):
@@ -87,4 +87,48 @@ class Trans(Op, name="trans", levels=BLOCKS):
             "shape.trans#E1",
             lambda: f"the order must be a permutation of 0 to {rank - 1}, got {self.order}",
             "order",
+        )
+
+
+class Gather(Op, name="gather"):
+    """Elements of ``x`` picked along ``axis``: the result has the shape of ``index``, whose element says which one.
+
+    An index outside of the axis gives an unpredictable value.  Spec: shape.gather
+    """
+
+    x = operand()
+    index = operand()
+    axis = attr(int)
+
+    def infer(self) -> list[Type]:
+        index = self.index.type
+        return [BlockType(element_of(self.x.type), shape_of(index), getattr(index, "layout", None))]
+
+    def verify(self, require) -> None:
+        source, picked = shape_of(self.x.type), shape_of(self.index.type)
+        require(bool(source), "shape.gather#E1", lambda: f"gather needs a block, got {self.x.type}", "x")
+        element = element_of(self.index.type)
+        require(
+            isinstance(element, DType) and element.is_int,
+            "shape.gather#E2",
+            lambda: f"index must hold integers, got {self.index.type}",
+            "index",
+        )
+        require(
+            len(source) == len(picked),
+            "shape.gather#E3",
+            lambda: f"x and index must have one rank, got {len(source)} and {len(picked)}",
+            "index",
+        )
+        require(
+            0 <= self.axis < len(source),
+            "shape.gather#E4",
+            lambda: f"axis {self.axis} is out of range for a block of rank {len(source)}",
+            "axis",
+        )
+        require(
+            all(a == b for dim, (a, b) in enumerate(zip(source, picked, strict=True)) if dim != self.axis),
+            "shape.gather#E5",
+            lambda: f"apart from axis {self.axis} the shapes must be equal, got {source} and {picked}",
+            "index",
         )

@@ -7,7 +7,14 @@ from typing import Any
 from refcompiler.frontend import semantics
 from refcompiler.frontend.builtin import builtin
 from refcompiler.frontend.context import Context, describe, here
-from refcompiler.frontend.language.arguments import block_argument, static, static_int, static_shape, varargs
+from refcompiler.frontend.language.arguments import (
+    block_argument,
+    normal_axis,
+    static,
+    static_int,
+    static_shape,
+    varargs,
+)
 from refcompiler.ir import Value
 from refcompiler.ir.types import BlockType, element_of, join_shapes, shape_of
 
@@ -128,6 +135,26 @@ def permuted(c: Context, value: Value, dims: Any) -> Value:
     if sorted(order) != list(range(rank)):
         raise c.error("shape.trans#E1", f"the axes must be a permutation of 0 to {rank - 1}, found {order}", "dims")
     return c.emit("trans", value, order=order)
+
+
+@builtin(member=True)
+def gather(src, index, axis):
+    """Elements of `src` picked along `axis`: the result has the shape of `index`, an integer block of the same rank
+    that is as long as `src` along all other axes. Spec: shape.gather"""
+    c = here()
+    value = block_argument(c, src, "src", "shape.gather#E1", "gather")
+    if not isinstance(index, Value) or semantics.is_pointer(index) or not semantics.dtype_of(index).is_int:
+        raise c.error("shape.gather#E2", f"index must be an integer block, found {describe(index)}", "index")
+    source, picked = shape_of(value.type), shape_of(index.type)
+    if len(source) != len(picked):
+        message = f"src and index must have the same rank, found {len(source)} and {len(picked)}"
+        raise c.error("shape.gather#E3", message, "index")
+    position = normal_axis(c, axis, len(source), "axis", "shape.gather#E4")
+    for dim, (wanted, found) in enumerate(zip(source, picked, strict=True)):
+        if dim != position and wanted != found:
+            message = f"index dim {dim} must match src's, found {found} and {wanted}"
+            raise c.error("shape.gather#E5", message, "index")
+    return c.emit("gather", value, index, axis=position, at={"x": "src"})
 
 
 def transposed(c: Context, value: Value) -> Value:
