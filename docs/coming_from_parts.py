@@ -18,6 +18,7 @@ MYTRITON = (
     ("NumPy arrays", "compile only", "program.arguments#C5"),
     ("dtypes of arrays", "float32", "program.arguments#E8"),
     ("integer arguments", "int32, silently narrowed", "program.arguments#C3"),
+    ("arrays with gaps", "refused", "ext.mytriton#E3"),
     ("`/` of integers", "truncates, unless both are constexpr", "arith.division#C7"),
     ("`//` and `%`", "refused", "arith.division#C1"),
     ("loads", "happen at their first use", "memory.order#C1"),
@@ -31,7 +32,7 @@ MYTRITON = (
     ("extents", "1 to 1024, one width in a kernel", "ext.any_extent#C6"),
     ("extents in a reduction", "a power of two", "ext.mytriton#C10"),
     ("names of parameters", "some break the generated code", "language.names#C1"),
-    ("a grid of 0", "refused", "program.grid#E2"),
+    ("a grid of 0", "refused", "program.grid#C5"),
     ("two programs that touch one element", "unnoticed", "memory.order#E1"),
     ("an access outside of an array", "unnoticed", "memory.store#E7"),
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from refcompiler import config
+from refcompiler.errors import LaunchError
 from refcompiler.frontend.rules import Rules
 from refcompiler.ir import Op
 from refcompiler.jit import CompiledKernel
@@ -61,25 +62,29 @@ class Kernel:
 
     def __getitem__(self, grid: Any) -> Callable[..., LaunchResult]:
         def launch(*args: Any, **kwargs: Any) -> LaunchResult:
-            return _result(self.compiler[grid](*self._numbers(args), **self._named_numbers(kwargs)), backend())
+            return _result(self.compiler[grid](*self._positional(args), **self._named(kwargs)), backend())
 
         return launch
 
-    def _numbers(self, args: tuple[Any, ...]) -> list[Any]:
+    def _positional(self, args: tuple[Any, ...]) -> list[Any]:
         parameters = self.compiler.source.parameters
-        return [
-            _number(value) if index < len(parameters) and not parameters[index].constexpr else value
-            for index, value in enumerate(args)
-        ]
+        named = [parameters[i] if i < len(parameters) else None for i in range(len(args))]
+        return [self._argument(p.name, v) if p and not p.constexpr else v for p, v in zip(named, args, strict=True)]
 
-    def _named_numbers(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         constexprs = {p.name for p in self.compiler.source.parameters if p.constexpr}
-        return {name: value if name in constexprs else _number(value) for name, value in kwargs.items()}
+        return {name: v if name in constexprs else self._argument(name, v) for name, v in kwargs.items()}
 
-
-def _number(value: Any) -> Any:
-    """A run-time argument: bool is an integer here, as in Python's arithmetic."""
-    return int(value) if isinstance(value, bool) else value
+    def _argument(self, name: str, value: Any) -> Any:
+        """A run-time argument: a bool is an integer, and an array lies in one stretch of memory, in row order."""
+        flags = getattr(value, "flags", None)
+        if flags is not None and not getattr(flags, "c_contiguous", True):
+            raise LaunchError(
+                "ext.mytriton#E3",
+                f"argument `{name}` of kernel {self.__name__} is not contiguous",
+                notes=["pass a contiguous copy; kernels of refcompiler itself also take the array with its strides"],
+            )
+        return int(value) if isinstance(value, bool) else value
 
 
 def backend() -> str:
