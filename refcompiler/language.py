@@ -3,6 +3,7 @@
 from refcompiler.frontend.language import math
 from refcompiler.frontend.language.control import (
     assume,
+    condition,
     debug_barrier,
     device_assert,
     max_constancy,
@@ -95,6 +96,7 @@ __all__ = [
     "cdiv",
     "ceil",
     "clamp",
+    "condition",
     "const",
     "constexpr",
     "cos",

@@ -23,6 +23,8 @@ class Pointers:
         """The pointers that ``value`` was made from; None where that is not known, [] for a parameter."""
         if value in self.carried:
             return list(self.carried[value])
+        if isinstance(value.owner, Op) and value.owner.name == "empty":
+            return []
         if isinstance(value.owner, Op):
             operands = (o for o in value.owner.operands if o is not None)
             return [o for o in operands if isinstance(element_of(o.type), PointerType)] or None

@@ -19,7 +19,6 @@ from refcompiler.frontend.loops import Loops
 from refcompiler.frontend.nested import NestedFunction
 from refcompiler.frontend.scope import PYTHON_FUNCTIONS, Frame
 from refcompiler.frontend.sequences import REARRANGE, Argument, folded, rearranged
-from refcompiler.frontend.statements import Return
 from refcompiler.frontend.types import constexpr, dtype, tensor
 from refcompiler.ir import Value
 
@@ -188,12 +187,9 @@ class Calls(Loops):
         c.depth += 1
         c.sources[f"{frame.source.file}:{frame.source.first_line}:{frame.source.name}"] = frame.source.text
         try:
-            Calls(c, frame).statements(frame.source.tree.body)
-        except Return as result:
-            return result.value
+            return Calls(c, frame).function()
         finally:
             c.depth -= 1
-        return None
 
     def inline(self, function: Any, values: list[Any], at: str) -> Any:
         """Call a function given as an argument (a combine function) on values."""
@@ -287,9 +283,6 @@ class Calls(Loops):
         ):
             raise self.no_sequence(node, disordered, f"`{function.__name__}` would show one")
         return compile_time(self.compute(node, lambda: function(*values, **keywords)))
-
-    def __call__(self) -> None:
-        self.statements(self.frame.source.tree.body)
 
 
 def callable_at_compile_time(function: Any) -> bool:

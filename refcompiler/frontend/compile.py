@@ -19,7 +19,6 @@ from refcompiler.frontend.kernel_text import too_deep
 from refcompiler.frontend.profile import CORE
 from refcompiler.frontend.scope import Frame
 from refcompiler.frontend.signature import parse_signature
-from refcompiler.frontend.statements import Return
 from refcompiler.frontend.types import constexpr
 from refcompiler.ir import Func, Value, verify
 from refcompiler.ir.types import PointerType
@@ -76,9 +75,7 @@ def compile_source(
     context.sources[f"{source.file}:{source.first_line}:{source.name}"] = source.text
     token = enter(context)
     try:
-        compiler.statements(source.tree.body)
-    except Return:
-        pass  # what a kernel returns is not used
+        compiler.function()
     except RecursionError:
         raise too_deep(context.span) from None
     finally:

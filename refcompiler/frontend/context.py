@@ -40,11 +40,13 @@ class Context:
         *operands: Value | None,
         types: Sequence[Type] | None = None,
         body: Block | None = None,
+        regions: Sequence[Block] = (),
         at: dict[str, str] | None = None,
         **attrs: Any,
     ) -> Op:
         """Append an op; ``at`` maps its fields to the names of the arguments they come from, where these differ."""
-        op = OPS[name](*operands, span=self.span, types=list(types) if types else None, body=body, **attrs)
+        given = list(types) if types else None
+        op = OPS[name](*operands, span=self.span, types=given, body=body, regions=regions, **attrs)
         op.spans = self.arguments
         if at:
             op.spans = self.arguments | {f: self.arguments[a] for f, a in at.items() if a in self.arguments}

@@ -197,19 +197,16 @@ class Expressions:
             raise self.unsupported(node, message)
         return self.compute(node, _PYTHON[name], x, y)
 
-    def visit_IfExp(self, node: ast.IfExp) -> Any:
-        condition = self.decide(node.test, "a conditional expression")
-        return self.raw(node.body if condition else node.orelse)
-
     def decide(self, node: ast.expr, what: str) -> bool:
-        """The compile-time truth of a condition."""
+        """The truth of a condition that must be known while compiling."""
         condition = self.expr(node)
         if isinstance(condition, Value):
-            message = (
-                f"{what} on a run-time value is not in this edition yet (found {describe(condition)}); "
-                "use tl.where, or make it constexpr"
-            )
-            raise self.error("control.branch#E1", message, node)
+            message = f"{what} needs a constexpr condition, found {describe(condition)}"
+            raise self.error("control.constexpr#E2", message, node)
+        return self.known_truth(node, condition)
+
+    def known_truth(self, node: ast.expr, condition: Any) -> bool:
+        """The truth of a compile-time condition."""
         if condition is not None and not isinstance(condition, bool | int):
             message = f"a condition is bool, int or None, found {describe(condition)}"
             raise self.error("control.constexpr#E1", message, node)

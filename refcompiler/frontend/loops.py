@@ -1,38 +1,42 @@
-"""`for` loops: unrolled over compile-time ranges, or one `for` op with the values it carries."""
+"""Loops: unrolled over compile-time ranges, or one `for` or `while` op with the values it carries."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from refcompiler.frontend import semantics
+from refcompiler.frontend.assigned import assigned_names
+from refcompiler.frontend.branches import Pending
+from refcompiler.frontend.carrying import CarryingLoops, Stage
 from refcompiler.frontend.context import describe, elements, is_runtime
 from refcompiler.frontend.language import control
 from refcompiler.frontend.promotion import promote
-from refcompiler.frontend.statements import Break, Continue, Statements
-from refcompiler.frontend.structures import leaves, rebuild, shape_of_tree, type_name
-from refcompiler.ir import Block, Constant, Op, Value
+from refcompiler.frontend.scope import Lost
+from refcompiler.frontend.statements import Break, Continue
+from refcompiler.frontend.structures import leaves, rebuild
+from refcompiler.ir import Constant, Value
 from refcompiler.ir.types import I32, DType
 
 _UNROLL_LIMIT = 10_000
 
 
-class Loops(Statements):
+class Loops(CarryingLoops):
     """The loop part of the compiler of one function."""
 
-    def visit_For(self, node: ast.For) -> None:
+    def visit_For(self, node: ast.For) -> Pending | None:
         callee = self.callee(node.iter)
         if callee is control.static_range:
-            self.static_loop(node)
-        elif callee is range or callee is control.range:
-            if node.orelse:
-                raise self.error(
-                    "control.for_range#E5", "`else` after a run-time loop is not supported", node.orelse[0]
-                )
-            self.runtime_loop(node)
-        else:
-            self.unroll(node, self.iterated(node.iter))
+            return self.static_loop(node)
+        if callee is not range and callee is not control.range:
+            return self.unroll(node, self.iterated(node.iter))
+        if node.orelse:
+            raise self.error("control.for_range#E5", "`else` after a run-time loop is not supported", node.orelse[0])
+        self.counted_loop(node)
+        return None
 
     def iterated(self, node: ast.expr) -> tuple:
         """The elements of a compile-time sequence that a loop is unrolled over."""
@@ -67,8 +71,8 @@ class Loops(Statements):
                 message = f"unexpected argument `{keyword.arg}`; a range takes start, stop and step"
                 raise self.error("control.calls#E3", message, keyword)
             values[name], nodes[name] = self.expr(keyword.value), keyword.value
-            if name in hints and is_runtime(values[name]):
-                raise self.error("control.constexpr#E2", f"{name} must be constexpr", keyword.value)
+            if name in hints:
+                self.check_hint(name, values[name], keyword.value)
         if "arg1" not in values and "arg2" not in values:
             raise self.error("control.calls#E3", "a range needs a bound", node)
         if "arg2" not in values or values["arg2"] is None:
@@ -80,8 +84,12 @@ class Loops(Statements):
             values["step"], nodes["step"] = 1, node
         return {n: values[n] for n in names}, {n: nodes[n] for n in names}
 
+    def check_hint(self, name: str, value: Any, node: ast.expr) -> None:
+        if is_runtime(value):
+            raise self.error("control.constexpr#E2", f"{name} must be constexpr", node)
+
     # --- unrolled
-    def static_loop(self, node: ast.For) -> None:
+    def static_loop(self, node: ast.For) -> Pending | None:
         values, nodes = self.bounds(node.iter)
         for name, value in values.items():
             if is_runtime(value) or isinstance(value, bool) or not isinstance(value, int):
@@ -93,133 +101,117 @@ class Loops(Statements):
         start, stop, step = values.values()
         if step == 0:
             raise self.error("control.static_range#E2", "the step of a range cannot be 0", nodes["step"])
-        self.unroll(node, range(start, stop, step))
+        return self.unroll(node, range(start, stop, step))
 
-    def unroll(self, node: ast.For, rounds: Sequence[Any]) -> None:
+    def unroll(self, node: ast.For, rounds: Sequence[Any]) -> Pending | None:
         if len(rounds) > _UNROLL_LIMIT:
             message = f"unrolling {len(rounds)} rounds; at most {_UNROLL_LIMIT}, use tl.range"
             raise self.error("control.static_range#E3", message, node.iter)
         self.frame.loops.append("static")
         try:
-            for index in rounds:
+            for number, index in enumerate(rounds):
                 self.bind_static(node.target, index)
                 try:
-                    self.statements(node.body)
+                    pending = self.statements(node.body)
                 except Continue:
                     continue
+                if pending is not None:  # the next rounds are for the programs that have not returned
+                    return self.unless_returned(node, pending, partial(self.unroll, node, rounds[number + 1 :]))
         except Break:
-            return
+            return None
         finally:
             self.frame.loops.pop()
-        self.statements(node.orelse)
+        return self.statements(node.orelse)
 
     # --- at run time
-    def runtime_loop(self, node: ast.For) -> None:
+    def counted_loop(self, node: ast.For) -> None:
         if not isinstance(node.target, ast.Name):
             raise self.unsupported(node.target, "a run-time loop counts in one name")
         target = node.target.id
-        start, stop, step = self.loop_bounds(node)
-        frame, c = self.frame, self.context
+        bounds = self.loop_bounds(node)
+        frame = self.frame
         assigned = [n for n in assigned_names(node.body) if n != target]
-        self.settle(assigned, node)
+        self.settle(frame.names, assigned, node)
         before, lost = dict(frame.names), dict(frame.lost)
-        index = Value(start.type)
         names = [n for n in assigned if is_runtime(before.get(n))]
-        flat = [leaf for n in names for leaf in leaves(before[n])]
-        body = Block([index, *(Value(leaf.type) for leaf in flat)])
-        fresh = iter(body.args[1:])
-        entry = {n: rebuild(before[n], fresh) for n in names}
-        frame.names.update(entry)
-        frame.bind(target, index, node.target)
-        outer, c.block = c.block, body
-        frame.loops.append("runtime")
+        stage = self.stage(names, before, [Value(bounds[0].type)])
+        frame.bind(target, stage.block.args[0], node.target)
         was_frozen = target in frame.frozen
         frame.frozen.add(target)
         try:
-            self.statements(node.body)
-            self.settle(names, node)
+            self.loop_region(stage, lambda: self.statements(node.body))
         finally:
-            c.block = outer
-            frame.loops.pop()
             if not was_frozen:
                 frame.frozen.discard(target)
-        self.close_loop(node, target, (start, stop, step), body, before, entry)
+        self.settle(stage.left, names, node)
+        self.at(node.iter)
+        carried, inits = self.close([stage], names, before, "control.for_range", [target])
+        self.end_region(stage, "yield")
+        op = self.context.op("for", *bounds, *inits, body=stage.block)
+        self.after_loop(before, carried, op, "control.for_range")
+        frame.names.pop(target, None)
+        why = f"`{target}` counts the loop and has no value after it; carry another name to keep one"
+        frame.lost = lost | frame.lost | {target: Lost("control.for_range#E6", why)}
+
+    def visit_While(self, node: ast.While) -> None:
+        if node.orelse:
+            raise self.error("control.while#E5", "`else` after `while` is not supported", node.orelse[0])
+        frame = self.frame
+        assigned = assigned_names([node])
+        self.settle(frame.names, assigned, node)
+        before, lost = dict(frame.names), dict(frame.lost)
+        names = [n for n in assigned if is_runtime(before.get(n))]
+        first = self.stage(names, before)
+        condition: Any = None
+
+        def decide() -> None:
+            nonlocal condition
+            condition = self.condition(self.loop_test(node.test), "`while`")
+
+        self.loop_region(first, decide)
+        if not isinstance(condition, Value):
+            frame.names = before
+            if condition:
+                message = "the condition is constexpr and true, so the loop never ends; write one that changes"
+                raise self.error("control.while#E4", message, node.test)
+            return
+        self.at(node.test)
+        initial = before | self.bound_in_condition(first, before)
+        names += [n for n in initial if n not in before]
+        second = self.stage(names, first.left)
+        self.loop_region(second, lambda: self.statements(node.body))
+        for stage in (first, second):
+            self.settle(stage.left, names, node)
+        self.at(node.test)
+        carried, inits = self.close([first, second], names, initial, "control.while", [])
+        self.end_region(first, "condition", condition)
+        self.end_region(second, "yield")
+        op = self.context.op("while", *inits, regions=[first.block, second.block])
+        self.after_loop(initial, carried, op, "control.while")
         frame.lost = lost | frame.lost
 
-    def close_loop(
-        self,
-        node: ast.For,
-        target: str,
-        bounds: tuple[Value, ...],
-        body: Block,
-        before: dict[str, Any],
-        entry: dict[str, Any],
-    ) -> None:
-        """Check what the body left in the carried names, end the region and emit the op."""
-        frame = self.frame
-        carried: list[str] = []
-        replaced: dict[Value, Value] = {}
-        kept, inits, yields = [body.args[0]], [], []
-        for name, inside in entry.items():
-            arguments, initial = leaves(inside), leaves(before[name])
-            if name not in frame.names:  # an inner loop counted in it
-                self.check_unused(name, arguments, body)
-                continue
-            now = frame.names[name]
-            if now is inside:  # not assigned in what was compiled: no need to carry it
-                replaced.update(zip(arguments, initial, strict=True))
-                continue
-            self.check_carried(name, before[name], now)
-            carried.append(name)
-            kept += arguments
-            inits += initial
-            yields += leaves(now)
-        for name, value in before.items():
-            if name not in entry and name != target and frame.names.get(name) is not value:
-                self.check_carried(name, value, frame.names.get(name))
-        self.at(node.iter)
-        if replaced:
-            substitute(body, replaced)
-            yields = [replaced.get(v, v) for v in yields]
-        body.args = kept
-        outer, self.context.block = self.context.block, body
-        self.context.op("yield", *yields)
-        self.context.block = outer
-        op = self.context.op("for", *bounds, *inits, body=body)
-        self.after_loop(target, before, carried, op)
+    def loop_test(self, node: ast.expr) -> ast.expr:
+        """The condition inside of ``tl.condition(...)``, whose options are hints."""
+        if not isinstance(node, ast.Call) or self.callee(node) is not control.condition:
+            return node
+        signature = control.condition.__tile_builtin__.signature
+        given = self.bind(node, "tl.condition", signature, node.args, {str(k.arg): k.value for k in node.keywords})
+        for name, value in given.arguments.items():
+            if name != "arg1":
+                self.check_hint(name, self.expr(value), value)
+        return given.arguments["arg1"]
 
-    def check_carried(self, name: str, before: Any, now: Any) -> None:
-        """A name that the loop assigns must keep its type."""
-        same = is_runtime(before) and shape_of_tree(before) == shape_of_tree(now)
-        if not same:
-            message = (
-                f"`{name}` is {type_name(before)} before the loop and {type_name(now)} after an iteration; what a "
-                "run-time loop carries keeps its type: cast it, or start with the other type"
-            )
-            raise self.error("control.for_range#E2", message, self.frame.bound_at.get(name))
+    bind: Callable[..., inspect.BoundArguments]
 
-    def check_unused(self, name: str, arguments: list[Value], body: Block) -> None:
-        """A name that an inner loop takes as its index has no value for the next round."""
-        if any(operand in arguments for op in body.walk() for operand in op.operands):
-            message = f"`{name}` counts an inner loop and has no value for the next round; use another name there"
-            raise self.error("control.for_range#E6", message, self.frame.bound_at.get(name))
-
-    def after_loop(self, target: str, before: dict[str, Any], carried: list[str], op: Op) -> None:
-        frame = self.frame
-        for name in [n for n in frame.names if n not in before]:
-            del frame.names[name]
-            frame.lost[name] = (
-                f"`{name}` is bound only inside the loop; give it a value before the loop to use it after"
-            )
-        taken = [n for n in before if n not in frame.names]  # by inner loops, as their index
-        frame.names.update(before)
-        for name in taken:
-            del frame.names[name]
-        results = iter(op.results)
-        for name in carried:
-            frame.names[name] = rebuild(before[name], results)
-        frame.names.pop(target, None)
-        frame.lost[target] = f"`{target}` counts the loop and has no value after it; carry another name to keep one"
+    def bound_in_condition(self, first: Stage, before: dict[str, Any]) -> dict[str, Any]:
+        """Names that only the condition binds, with what the loop starts from: nothing."""
+        found = {n: v for n, v in first.left.items() if n not in before and is_runtime(v)}
+        for name, value in found.items():
+            first.entry[name] = rebuild(value, iter([Value(leaf.type) for leaf in leaves(value)]))
+        return {
+            name: rebuild(value, iter([self.context.emit("empty", types=[leaf.type]) for leaf in leaves(value)]))
+            for name, value in found.items()
+        }
 
     def loop_bounds(self, node: ast.For) -> list[Value]:
         """Start, stop and step as scalars of one integer type."""
@@ -243,38 +235,3 @@ class Loops(Statements):
                 )
                 raise self.error("control.for_range#E9", message, nodes[name])
         return [semantics.cast(c, scalar, dtype) for scalar in scalars]
-
-
-def assigned_names(body: list[ast.stmt]) -> list[str]:
-    """Names that statements may bind, in the order of their first binding in the text; not inside nested functions."""
-    names: dict[str, None] = {}
-
-    def visit(node: ast.AST) -> None:
-        if isinstance(node, ast.FunctionDef):
-            names.setdefault(node.name)
-            return
-        if isinstance(node, ast.Lambda):
-            return
-        if isinstance(
-            node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-        ):  # has names of its own; only `:=` binds outside
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.NamedExpr):
-                    names.setdefault(inner.target.id)
-            return
-        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
-            visit(node.value)  # a walrus in the value binds first
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.setdefault(node.id)
-        for child in ast.iter_child_nodes(node):
-            visit(child)
-
-    for statement in body:
-        visit(statement)
-    return list(names)
-
-
-def substitute(block: Block, replaced: dict[Value, Value]) -> None:
-    """Replace operands throughout a region."""
-    for op in block.walk():
-        op.operands = [replaced.get(o, o) if o is not None else None for o in op.operands]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.errors import CompileError
@@ -18,6 +20,15 @@ PYTHON_FUNCTIONS = frozenset(
     "abs all any ascii bin bool chr dict divmod enumerate float format frozenset getattr hasattr hex int isinstance "
     "len list map max min oct ord pow print range repr reversed round set sorted str sum tuple zip".split()
 )
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Why a name has no value any more: the clause, and what to say where it is used."""
+
+    id: str
+    message: str
+    notes: Sequence[str] = ()
 
 
 class Frame:
@@ -38,11 +49,11 @@ class Frame:
         self.spans: dict[ast.AST, Span] = {}
         self.names: dict[str, Any] = {}
         self.bound_at: dict[str, ast.AST] = {}
-        self.lost: dict[str, str] = {}  # names without a value any more -> why
+        self.lost: dict[str, Lost] = {}  # names without a value any more
         self.deleted: set[str] = set()
         self.constexprs: dict[str, ast.AST | None] = {}  # names annotated constexpr -> the statement
         self.frozen: set[str] = set()  # induction variables of run-time loops
-        self.loops: list[str] = []  # "static" or "runtime", outermost first
+        self.loops: list[str] = []  # "static", "runtime" or "branch", outermost first
 
     def span(self, node: ast.AST) -> Span:
         if self.pinned is not None:
@@ -69,7 +80,8 @@ def resolve(context: Context, frame: Frame, node: ast.Name) -> Any:
         if name in at.names:
             return at.names[name]
         if name in at.lost:
-            raise CompileError("control.for_range#E6", at.lost[name], frame.span(node))
+            why = at.lost[name]
+            raise CompileError(why.id, why.message, frame.span(node), notes=why.notes)
         if name in at.deleted:
             raise CompileError("language.syntax#E2", f"`{name}` was deleted", frame.span(node))
         at = at.enclosing

@@ -1,13 +1,14 @@
-"""Statements: assignment in all its forms, compile-time branches, assertions, nested functions, return."""
+"""Statements: assignment in all its forms, branches, assertions, nested functions, return."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
+from refcompiler.frontend.branches import ABSENT, Branches, Pending, Return
 from refcompiler.frontend.context import describe, elements, is_runtime
-from refcompiler.frontend.displays import Displays
 from refcompiler.frontend.kernel_source import annotations_of
 from refcompiler.frontend.language.control import as_condition
 from refcompiler.frontend.nested import NestedFunction
@@ -17,7 +18,6 @@ from refcompiler.frontend.types import constexpr
 from refcompiler.ir import Value
 
 _ADVICE = {
-    "While": "`while` is not in this edition yet; use `for` over tl.range, or unroll with tl.static_range",
     "With": "`with` is not supported; kernels have no contexts to enter",
     "Try": "`try` is not supported; kernels have no exceptions",
     "TryStar": "`try` is not supported; kernels have no exceptions",
@@ -34,12 +34,7 @@ _ADVICE = {
 }
 
 
-class Return(Exception):
-    """Carries the value of a return statement to the call being compiled."""
-
-    def __init__(self, value: Any):
-        self.value = value
-        super().__init__()
+END = ast.Return()  # the end of a function's body
 
 
 class Break(Exception):
@@ -50,16 +45,44 @@ class Continue(Exception):
     """Goes to the next round of an unrolled loop."""
 
 
-class Statements(Displays):
+class Statements(Branches):
     """The statement half of the compiler of one function."""
 
-    def statements(self, body: list[ast.stmt]) -> None:
-        for node in body:
-            name = type(node).__name__
-            visit = getattr(self, "visit_" + name, None)
-            if visit is None:
-                raise self.unsupported(node, _ADVICE.get(name, f"the statement {name} is not supported"))
-            visit(node)
+    def function(self) -> Any:
+        """Compile the body of the function; what its caller gets."""
+        try:
+            self.statements([*self.frame.source.tree.body, END])
+        except Return as result:
+            return None if result.value is ABSENT else result.value
+
+    def statements(self, body: Sequence[ast.stmt]) -> Pending | None:
+        """Compile one after the other. Raises Return where all programs return; gives how far they have where some may
+        have returned: what follows is for the others."""
+        position = 0
+        while position < len(body):
+            node = body[position]
+            position += 1
+            if isinstance(node, ast.If):
+                condition = self.condition(node.test, "`if`")
+                if not isinstance(condition, Value):  # only the branch taken is compiled
+                    body, position = [*(node.body if condition else node.orelse), *body[position:]], 0
+                    continue
+                pending = self.run_time_if(node, condition, body[position:])
+            else:
+                pending = self.statement(node)
+            if pending is not None:
+                if pending.rest_done:
+                    return pending
+                rest = body[position:]
+                return self.unless_returned(node, pending, partial(self.statements, rest), rest)
+        return None
+
+    def statement(self, node: ast.stmt) -> Pending | None:
+        name = type(node).__name__
+        visit = getattr(self, "visit_" + name, None)
+        if visit is None:
+            raise self.unsupported(node, _ADVICE.get(name, f"the statement {name} is not supported"))
+        return visit(node)
 
     def visit_Pass(self, node: ast.Pass) -> None:
         pass
@@ -138,21 +161,19 @@ class Statements(Displays):
         if isinstance(value, tuple | dict):
             return mapped(value, lambda leaf: self.stored(leaf, node))
         if isinstance(value, bool | int | float) and not self.frame.source.rules.plain_numbers:
-            return to_value(self.at(node, x=getattr(node, "value", node)), value, "x")
+            assigned = getattr(node, "value", None)
+            return to_value(self.at(node, x=assigned if isinstance(assigned, ast.AST) else node), value, "x")
         return value
 
-    def settle(self, names: Iterable[str], node: ast.AST) -> None:
-        """Make run-time scalars of the numbers that ``names`` hold, before and after a region that assigns them; for
-        faces in which an assignment alone does not."""
-        frame = self.frame
-        if not frame.source.rules.plain_numbers:
+    def settle(self, held: dict[str, Any], names: Iterable[str], node: ast.AST) -> None:
+        """Make run-time scalars of the numbers that ``names`` are bound to in ``held``, before and after a region that
+        assigns them; for faces in which an assignment alone does not."""
+        if not self.frame.source.rules.plain_numbers:
             return
         c = self.at(node)
         for name in names:
-            if name in frame.names and name not in frame.constexprs:
-                frame.names[name] = mapped(
-                    frame.names[name], lambda v: to_value(c, v) if isinstance(v, bool | int | float) else v
-                )
+            if name in held and name not in self.frame.constexprs:
+                held[name] = mapped(held[name], lambda v: to_value(c, v) if isinstance(v, bool | int | float) else v)
 
     def unpack(self, target: ast.Tuple | ast.List, value: Any, node: ast.AST) -> None:
         for element, item in self.pairs(target, value):
@@ -203,10 +224,6 @@ class Statements(Displays):
                 self.frame.deleted.add(name.id)
 
     # --- control
-    def visit_If(self, node: ast.If) -> None:
-        """Only the branch taken is compiled."""
-        self.statements(node.body if self.decide(node.test, "`if`") else node.orelse)
-
     def visit_Assert(self, node: ast.Assert) -> None:
         condition = self.expr(node.test)
         message = self.expr(node.msg) if node.msg else ""
@@ -223,7 +240,9 @@ class Statements(Displays):
     def visit_Return(self, node: ast.Return) -> None:
         if "runtime" in self.frame.loops:
             raise self.error("control.calls#E4", "`return` inside a run-time loop is not supported", node)
-        raise Return(None if node.value is None else self.expr(node.value))
+        value = None if node.value is None else self.expr(node.value)
+        is_kernel = self.frame.caller is None  # what a kernel returns is not used
+        raise Return(ABSENT if node is END or is_kernel else value)
 
     def visit_Break(self, node: ast.Break) -> None:
         self.leave(node, "break")

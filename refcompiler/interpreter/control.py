@@ -32,9 +32,9 @@ def if_(programs: Programs, op: If, truth: Numbers) -> Execution:
     taken = truth.data if outer is None else truth.data & outer
     left = ~truth.data if outer is None else ~truth.data & outer
     if not left.any():
-        return (yield from programs.run(op.then, []))
+        return tuple((yield from programs.run(op.then, [])))
     if not taken.any():
-        return (yield from programs.run(op.orelse, []))
+        return tuple((yield from programs.run(op.orelse, [])))
     programs.active = taken
     results = yield from programs.run(op.then, [])
     programs.active = left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from refcompiler.dialects.elementwise import ELEMENTWISE
 from refcompiler.ir.core import Constant, Op
-from refcompiler.ir.types import DType, element_of
+from refcompiler.ir.types import DType, PointerType, element_of
 from refcompiler.layouts import index_pieces, is_additive, register_offsets
 from refcompiler.lowering.state import Lowering, layout_of, lowers
 
@@ -36,7 +36,10 @@ def lower_full(state: Lowering, op: Op) -> None:
 
 @lowers("empty")
 def lower_empty(state: Lowering, op: Op) -> None:
-    """Unspecified elements: zero is as good as any."""
+    """Unspecified elements: zero is as good as any; of pointers, any that there is."""
     element = element_of(op.result.type)
-    assert isinstance(element, DType)
-    state.set(op.result, Constant(0, element))
+    if isinstance(element, DType):
+        state.set(op.result, Constant(0, element))
+    else:
+        pointer = next(p for p in state.new.params if isinstance(p.type, PointerType))
+        state.set(op.result, state.op("bitcast", pointer, types=[element]))

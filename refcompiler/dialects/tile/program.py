@@ -89,10 +89,7 @@ class Full(Op, name="full", explicit_type=True, levels=BLOCKS):
 
 
 class Empty(Op, name="empty", explicit_type=True, levels=BLOCKS):
-    """A block of unspecified elements: reading one before it is replaced is an error.  Spec: creation.empty"""
-
-    def verify(self, require) -> None:
-        require(isinstance(self.result.type, BlockType), "ir.type", "empty gives a block")
+    """A block or scalar that is not specified: reading it before it is replaced is an error.  Spec: creation.empty"""
 
 
 class Assert(Op, name="assert", effects={"assert"}):

@@ -69,11 +69,14 @@ class ControlFlow:
         for result in op.results:
             self.variable([result])
         self.flush()
+        first, second = op.then, op.orelse
+        if not op.results and len(first.ops) == 1:  # nothing to do where the condition is true
+            condition, first, second = Expr(f"!{condition.within(15)}", 15), second, first
         self.line(f"if ({condition}) {{")
-        self.region(op.then, op.results)
-        if op.results or len(op.orelse.ops) > 1:
+        self.region(first, op.results)
+        if op.results or len(second.ops) > 1:
             self.line("} else {")
-            self.region(op.orelse, op.results)
+            self.region(second, op.results)
         self.line("}")
 
     def write_while(self, op: While, index: Expr | None) -> None:

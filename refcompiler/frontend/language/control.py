@@ -46,6 +46,12 @@ def static_range(arg1, arg2=None, step=None):
 
 
 @builtin
+def condition(arg1, disable_licm=False):
+    """The condition of a `while`, with hints that change no value. Spec: control.while"""
+    raise here().error("control.while#E1", "tl.condition stands in the header of a while loop only")
+
+
+@builtin
 def static_assert(cond, msg=""):
     """Stop compiling with `msg` where the constexpr `cond` is false. Spec: control.assert"""
     c = here()
