@@ -205,7 +205,8 @@ def unlike(got: np.ndarray, expected: np.ndarray, ulps: int) -> str:
         return "" if result.ok else f": {result.message}"
     same = bits(got) == bits(expected)
     if got.dtype.kind not in "biu":
-        same |= np.isnan(got) & np.isnan(expected)
+        with np.errstate(invalid="ignore"):
+            same |= np.isnan(got) & np.isnan(expected)
     if same.all():
         return ""
     (place,) = np.nonzero(~same)

@@ -216,6 +216,16 @@ class _Run:
     def _reduce(self, e: Expr, *operands: Value) -> Value:
         return REDUCTIONS[e.attributes["meaning"]](e, *operands)
 
+    def _scan(self, e: Expr, *operands: Value) -> Value:
+        combine = SCANS[e.attributes["meaning"]]
+        found = running(e, [convert(o, t) for o, t in zip(operands, _types(e), strict=True)], combine)
+        return found if len(found) > 1 else found[0]
+
+
+def _types(e: Expr) -> tuple[str, ...]:
+    """The dtypes of the results of an expression that has several."""
+    return tuple(t.dtype for t in e.attributes.get("types", (e.type,)))
+
 
 def _moved(x: Value, move: Callable[[np.ndarray], np.ndarray]) -> Value:
     return Pointer(x.array, move(x.index)) if isinstance(x, Pointer) else move(np.asarray(x))
@@ -353,4 +363,24 @@ REDUCTIONS: dict[str, Callable[..., Value]] = {
     "product": _custom(np.multiply),
     "and": _custom(np.bitwise_and),
     "exclusive": _custom(np.bitwise_xor),
+}
+
+
+# ------------------------------------------------------------------------------------- scans
+def running(e: Expr, operands: Sequence[np.ndarray], combine: Callable[..., tuple[Any, ...]]) -> tuple[np.ndarray, ...]:
+    """The running combinations of one or several blocks along an axis, what was met before on the left."""
+    axis, step = e.attributes["axis"], -1 if e.attributes["keywords"].get("reverse") else 1
+    lines = [np.moveaxis(o, axis, 0)[::step] for o in operands]
+    met = [tuple(line[0] for line in lines)]
+    for i in range(1, len(lines[0])):
+        met.append(tuple(combine(*met[-1], *(line[i] for line in lines))))
+    ordered = [np.stack([m[k] for m in met])[::step] for k in range(len(lines))]
+    return tuple(np.ascontiguousarray(np.moveaxis(o, 0, axis)) for o in ordered)
+
+
+SCANS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "cumsum": lambda a, b: (np.add(a, b),),
+    "cumprod": lambda a, b: (np.multiply(a, b),),
+    "latest": lambda a, b: (b,),
+    "affine": lambda a, b, c, d: (np.multiply(a, c), np.add(np.multiply(b, c), d)),
 }

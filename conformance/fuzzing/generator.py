@@ -73,6 +73,7 @@ class Generator(Addresses):
                 lambda d: self.remark(),
                 lambda d: self.called(),
                 lambda d: self.custom_reduction(),
+                lambda d: self.custom_scan(),
             ]
             if depth < DEEPEST:
                 kinds += [self.loop, self.loop]
@@ -180,6 +181,28 @@ class Generator(Addresses):
         self.helpers.append(Helper(combine, source=f"@triton.jit\ndef {combine}(a, b):\n    return {result}\n"))
         attributes = {"function": "reduce", "meaning": meaning, "axis": axis, "combine": combine}
         return self.let(Expr("reduce", Type(e.type.dtype, shape), (e,), attributes))
+
+    def custom_scan(self) -> Assign | None:
+        """tl.associative_scan with functions that are not commutative: the latest element, products of affine maps."""
+        e = self.block(lambda e: e.type.dtype in INTEGERS)
+        if e.type.dtype not in INTEGERS:
+            return None
+        attributes = {"function": "associative_scan", "axis": self.integer(0, len(e.type.shape) - 1)}
+        attributes["keywords"] = {"reverse": True} if self.one_in(3) else {}
+        combine = self.fresh("h")
+        attributes["combine"] = combine
+        other = self.operand((e.type.dtype,), e.type.shape)
+        if other.type.shape != e.type.shape or self.one_in(3):
+            self.helpers.append(Helper(combine, source=f"@triton.jit\ndef {combine}(a, b):\n    return b\n"))
+            return self.let(Expr("scan", e.type, (e,), {**attributes, "meaning": "latest"}))
+        text = f"@triton.jit\ndef {combine}(a, b, c, d):\n    return a * c, b * c + d\n"
+        self.helpers.append(Helper(combine, source=text))
+        attributes["types"] = (e.type, e.type)
+        value = Expr("scan", e.type, (e, other), {**attributes, "meaning": "affine"})
+        texts = (self.fresh("v"), self.fresh("v"))
+        for n in texts:
+            self.names[n] = name(n, e.type)
+        return Assign(texts, (value,))
 
     # --- loops
     def _carried(self) -> set[str]:

@@ -131,6 +131,7 @@ _FORMS: dict[str, Callable[[Any, list[str], Expr], str]] = {
     "ravel": lambda a, o, e: f"tl.ravel({o[0]})",
     "trans": lambda a, o, e: f"tl.permute({o[0]}, {a['order']})",
     "reduce": _reduction,
+    "scan": _reduction,
     "item": lambda a, o, e: f"{o[0]}[{a['index']}]",
     "call": lambda a, o, e: f"{a['helper'].name}({', '.join(o)})",
     "hint": lambda a, o, e: f"tl.{a['function']}({o[0]}, {a['value']})",

@@ -113,6 +113,7 @@ class Values(Scope):
                 self.transposed,
                 self.broadcast,
                 self.reduced,
+                self.scanned,
                 self.created,
             )
         )
@@ -326,6 +327,20 @@ class Values(Scope):
         if whole is not None and not _holds(result, whole):
             whole = None
         return Expr("reduce", Type(result, shape), (e,), attributes, whole=whole)
+
+    def scanned(self, depth: int) -> Expr | None:
+        """Running sums and products: of integers, or of floats so small that every order gives the same bits."""
+        e = self.block(lambda e: e.type.dtype not in FLOATS or e.whole is not None)
+        axis = self.integer(0, len(e.type.shape) - 1)
+        function = self.pick(("cumsum", "cumprod"))
+        if e.type.dtype in FLOATS:
+            function = "cumsum"
+            e = self.cast(self.masked_to(self.cast(e, "i32"), 7), e.type.dtype)
+            if 7 * e.type.shape[axis] > 1 << FORMATS[e.type.dtype].precision:
+                e = self.cast(e, "f32")
+        keywords = {"reverse": True} if self.one_in(3) else {}
+        attributes = {"function": function, "meaning": function, "axis": axis, "keywords": keywords}
+        return Expr("scan", Type(reduced_dtype("sum", e.type.dtype), e.type.shape), (e,), attributes)
 
 
 def reduced_dtype(function: str, dtype: str) -> str:

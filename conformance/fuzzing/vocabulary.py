@@ -183,6 +183,7 @@ STRUCTURE: dict[str, str] = {
     "arange": "tl.arange",
     "full": "tl.full",
     "reduce": "tl.sum and its kin, tl.reduce",
+    "scan": "tl.cumsum and its kin, tl.associative_scan",
     "expand_dims": "x[:, None]",
     "broadcast": "tl.broadcast_to",
     "reshape": "tl.reshape",
