@@ -160,7 +160,8 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
     epilog=_example(
         "tilespec run --tier smoke\n"
         "tilespec run memory 'reduction.*' --target interp --json out/results.json\n"
-        "tilespec run 'memory.store/tail:T=f32;*' --target cuda"
+        "tilespec run 'memory.store/tail:T=f32;*' --target cuda\n"
+        "tilespec run reduce.sum/block --target simt --plant M-BAR-05"
     )
 )
 @select_argument
@@ -173,6 +174,7 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 @click.option("--report", "report_dir", type=Output(folder=True), help="Write the report pages.")
 @click.option("-n", "--workers", type=click.IntRange(1), help="Processes; one a core for long runs if left out.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Part I of N.")
+@click.option("--plant", metavar="MUTANT", help="Put one mistake of the catalogue into the reference compiler first.")
 @spec_option
 @click.pass_obj
 def run(
@@ -185,9 +187,14 @@ def run(
     report_dir: Path | None,
     workers: int | None,
     shard: tuple[int, int],
+    plant: str | None,
     spec: Path | None,
 ) -> None:
     """Judge implementations; ends with a table per feature."""
+    if plant:
+        from conformance.mutation import planting
+
+        planting.plant(plant)
     from conformance import report_data, running
     from conformance.plan import make_plan
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from conformance.adapters import load
 from conformance.instances import Instance
+from conformance.mutation import planting
 from conformance.plan import Planned
 from conformance.results import Result
 from conformance.runner import Session, run_instance, selfcheck_results
@@ -26,8 +27,9 @@ LIMIT_SECONDS = 300.0
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
-def _serve(connection: Connection, target: str, snapshots: Path) -> None:
+def _serve(connection: Connection, target: str, snapshots: Path, planted: planting.Planted | None) -> None:
     """The worker: chunks in; a result for each instance as it ends; after a chunk its self-check."""
+    planting.join(planted)
     session = Session(target, load(target), snapshots=snapshots)
     while True:
         chunk: list[Instance] | None = connection.recv()
@@ -61,7 +63,7 @@ class _Worker:
 
 def _worker(target: str, snapshots: Path) -> _Worker:
     mine, theirs = _CONTEXT.Pipe()
-    process = _CONTEXT.Process(target=_serve, args=(theirs, target, snapshots), daemon=True)
+    process = _CONTEXT.Process(target=_serve, args=(theirs, target, snapshots, planting.current()), daemon=True)
     process.start()
     theirs.close()
     return _Worker(process, mine)

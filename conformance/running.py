@@ -17,6 +17,7 @@ from conformance import report_data
 from conformance.coverage import uncovered, unjudged
 from conformance.deviations import apply_deviations, load_deviations
 from conformance.model import Feature
+from conformance.mutation import planting
 from conformance.parallel import run_in_processes
 from conformance.plan import Plan, Planned
 from conformance.results import EXIT, RED, STATUSES, Result, exit_code, worst
@@ -65,6 +66,12 @@ def run(
     deviations = load_deviations(spec / "deviations", [p.target for p in plan.targets])
     stale = apply_deviations(results, deviations, whole=not select and part == (1, 1), today=started.date())
     code, notes = judge_run(features, plan, results, stale)
+    planted = planting.current()
+    if planted is not None:
+        for result in results:
+            result.repro += f" --plant {planted.mutant.id}"
+        ran = "its statement ran" if planted.reached else "its statement never ran"
+        notes.append(f"planted {planted.mutant.id}: {planted.mutant.what}; {ran}")
     document = report_data.report(
         features,
         results,
@@ -80,6 +87,7 @@ def run(
             "seed_policy": "derived",
             "exit_code": code,
             "notes": notes,
+            **({"planted": planted.mutant.id} if planted else {}),
         },
     )
     show(document, results, plan, console)

@@ -362,6 +362,8 @@ def _row(feature: Mapping[str, Any], implementations: Iterable[Mapping[str, Any]
 def _void(s: Summary) -> Iterable[str]:
     """Reasons why the run does not count. Each is what a broken harness or a wrong command would look like."""
     totals = s.report["totals"]
+    if planted := s.report["run"].get("planted"):
+        yield f"The mistake {planted} was planted in the reference compiler."
     if not s.total:
         yield "Nothing was collected: there is not one result."
     elif s.asked < s.expected:
