@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from refcompiler.errors import LaunchError
 
@@ -103,6 +103,17 @@ CUDA_HOME: Flag[Path | None] = Flag(
 )  # fmt: skip
 
 FLAGS: tuple[Flag, ...] = (CACHE_DIR, CACHE_MEGABYTES, DUMP, BACKEND, MYTRITON_BACKEND, REQUIRE_GPU, CUDA_HOME)
+
+
+_BACKEND_KEY = os.environ.encodekey(BACKEND.name)  # type: ignore[attr-defined]
+
+
+def backend_setting() -> Any:
+    """What ``BACKEND`` depends on, unparsed: the text in the environment as the system has it, or None.
+
+    Every launch asks; ``os.environ`` would decode the text, which takes as long as all else that a launch does here.
+    """
+    return os.environ._data.get(_BACKEND_KEY)  # type: ignore[attr-defined]
 
 
 def cache_dir() -> Path:

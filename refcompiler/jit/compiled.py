@@ -156,17 +156,19 @@ class CompiledKernel:
         infos: dict[str, ArrayInfo],
         stream: Any = None,
         backend: str | None = None,
-    ) -> None:
-        """Run on arguments by name; ``infos`` describes those that are arrays, ``backend`` is what was asked for."""
+    ) -> bool:
+        """Run on arguments by name; ``infos`` describes those that are arrays, ``backend`` is what was asked for.
+        Whether it was queued on a GPU."""
         self._check_arguments(values, infos)
         if 0 in grid:
-            return
+            return False
         on_host = all(info.device is None for info in infos.values())
         chosen = executor(backend or asked(None), self.backend, on_host)
         if chosen in HOST:
             self._run_on_host(chosen, grid, values, infos)
-        else:
-            self._launch_gpu(grid, values | infos, stream)
+            return False
+        self._launch_gpu(grid, values | infos, stream)
+        return True
 
     def _check_arguments(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
         where = {info.device is None for info in infos.values()}
@@ -233,10 +235,11 @@ class CompiledKernel:
 
         made = self.build
         args = [values[p.name] for p in made.abi.visible]
-        runtime.launch(self._function, grid, made.threads, args, stream, made.shared_bytes)
+        runtime.launch(self.function, grid, made.threads, args, stream, made.shared_bytes)
 
     @cached_property
-    def _function(self) -> Any:
+    def function(self) -> Any:
+        """The machine code, loaded."""
         from refcompiler import runtime
 
         return runtime.load_function(self.build.cubin, self.build.entry, self.build.abi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from refcompiler.frontend.types import constexpr
 from refcompiler.jit.backends import asked, compiled_for
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.grids import Grid, resolve_grid
+from refcompiler.jit.prepared import PreparedLaunches
 from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize, unexpected
 
 # Accepted for source compatibility; they change no value, and this compiler has no use for them yet.
@@ -49,6 +51,7 @@ class JitFunction:
             self._own["profile"] = profile
         self._lock = threading.Lock()
         self._cache: dict[Any, CompiledKernel] = {}
+        self._prepared = PreparedLaunches()
         self._names: tuple[frozenset[str], frozenset[str]] | None = None
 
     @property
@@ -66,12 +69,17 @@ class JitFunction:
     __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
-        def launch(*args: Any, **kwargs: Any) -> CompiledKernel:
-            # A parameter of the kernel may have such a name: then the argument is the kernel's.
-            own = {n: kwargs.pop(n) for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
-            return self._launch(grid, args, kwargs, **own)
+        return functools.partial(self._run, grid)
 
-        return launch
+    def _run(self, grid: Grid, /, *args: Any, **kwargs: Any) -> CompiledKernel:
+        values = (*args, *kwargs.values()) if kwargs else args
+        prepared = self._prepared.find(values, kwargs)
+        if prepared is not None:
+            return prepared.run(grid, values)
+        # A parameter of the kernel may have such a name: then the argument is the kernel's.
+        own = {n: kwargs[n] for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
+        rest = {n: v for n, v in kwargs.items() if n not in own}
+        return self._launch(grid, args, rest, **own, call=(values, kwargs))
 
     def _takes(self, name: str) -> bool:
         return any(p.name == name for p in self.source.parameters)
@@ -88,7 +96,9 @@ class JitFunction:
         warmup: bool = False,
         stream: Any = None,
         backend: str | None = None,
+        call: tuple[Sequence[Any], dict[str, Any]] | None = None,
     ) -> CompiledKernel:
+        """The long way: bind, specialise, compile where needed, check, launch; prepare ``call`` for the next time."""
         chosen = asked(backend)
         options, rest = self._split(kwargs)
         values = bind(self.source, args, rest)
@@ -107,7 +117,9 @@ class JitFunction:
             meta = {a.parameter.name: a.value for a in arguments} | options
             runtime = {a.parameter.name: a.value for a in arguments if a.type is not None}
             infos = {a.parameter.name: a.info for a in arguments if a.info is not None}
-            kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream, chosen)
+            queued = kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream, chosen)
+            if queued and call is not None:
+                self._prepared.add(*call, arguments, options, kernel)
         return kernel
 
     def warmup(self, *args: Any, grid: Grid = (1,), **kwargs: Any) -> CompiledKernel:
@@ -142,6 +154,7 @@ class JitFunction:
         """Forget every specialisation in memory."""
         with self._lock:
             self._cache.clear()
+            self._prepared.clear()
 
     # --- the cache in memory
     def _kernel(

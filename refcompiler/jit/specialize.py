@@ -19,15 +19,17 @@ _STATIC = (constexpr, dtype, pointer_type, block_type)
 
 
 class Argument:
-    """One bound argument: its parameter, value, IR type (None for compile-time values), hint and array description."""
+    """One bound argument: its parameter, value, IR type (None for compile-time values), hint and array description;
+    ``plain`` says that type and hint follow from the value alone."""
 
-    __slots__ = ("hint", "info", "parameter", "type", "value")
+    __slots__ = ("hint", "info", "parameter", "plain", "type", "value")
 
     def __init__(self, parameter: Parameter, value: Any):
         self.parameter, self.value = parameter, value
         self.type: DType | PointerType | None = None
         self.hint: int | None = None
         self.info: ArrayInfo | None = None
+        self.plain = True
 
 
 def bind(source: KernelSource, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -81,6 +83,7 @@ def specialize(
         argument = Argument(parameter, value)
         if not parameter.constexpr and not is_static(value):
             _classify(source, argument)
+            argument.plain = parameter.name not in plain | unaligned and _forced_type(parameter.type) is None
             if parameter.name in plain or (parameter.name in unaligned and argument.hint != 1):
                 argument.hint = None
         arguments.append(argument)
@@ -147,11 +150,13 @@ def _integer_type(source: KernelSource, parameter: Parameter, value: int) -> DTy
 
 
 def constexpr_key(value: Any) -> Any:
-    """A hashable identity of a compile-time value: its type and exact value."""
+    """A hashable identity of a compile-time value: its type and exact value; NaN is itself again."""
     if isinstance(value, constexpr):
         value = value.value
-    if isinstance(value, float):
-        return (float, value.hex())
+    if isinstance(value, float | np.floating):
+        return (type(value), float(value).hex())
+    if isinstance(value, complex):
+        return (type(value), repr(value))
     if isinstance(value, tuple | list):
         return (type(value), tuple(constexpr_key(v) for v in value))
     try:

@@ -32,11 +32,12 @@ _PLAIN_FLOATS = frozenset({float, np.float32, np.float64})
 class Function:
     """A loaded kernel: its handle, valid in every context, its ABI, and buffers for its arguments."""
 
-    __slots__ = ("abi", "buffers", "entry", "kernel", "library", "plain", "shared_granted")
+    __slots__ = ("abi", "buffers", "entry", "kernel", "library", "pack_into", "plain", "queue", "shared_granted")
 
     def __init__(self, entry: str, abi: KernelABI, library: Any, kernel: Any):
         self.entry, self.abi = entry, abi
         self.library, self.kernel = library, kernel
+        self.pack_into, self.queue = abi.packing.pack_into, gpu.driver().cuLaunchKernel
         # Free buffers; list.pop and list.append are atomic, so no two threads ever hold the same one.
         self.buffers: list[ArgumentBuffer] = []
         self.plain = tuple(_plain_types(param) for param in abi.visible)
@@ -110,16 +111,38 @@ def launch(
             _wait_for(info[-1], handle, device)
     if shared_bytes > _SHARED_WITHOUT_ASKING:
         _grant_shared(function, device, shared_bytes)
-    buffer = _packed(function, [*values, *hidden])
-    # Not through gpu.ask: every launch pays for this path.
-    queue = gpu.driver().cuLaunchKernel
-    status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, handle, buffer.address, 0)[0]
-    if status == _INVALID_CONTEXT:
-        _make_context_current(device)
-        status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, handle, buffer.address, 0)[0]
-    function.buffers.append(buffer)  # the driver has copied the arguments
+    submit(function, x, y, z, num_threads, shared_bytes, [*values, *hidden], handle, device)
+
+
+def submit(
+    function: Function,
+    x: int,
+    y: int,
+    z: int,
+    num_threads: int,
+    shared_bytes: int,
+    values: list[Any],
+    stream: int,
+    device: int = 0,
+) -> None:
+    """Queue ``function`` with the addresses and numbers ``values``, which were checked; every launch pays for this."""
+    try:
+        buffer = function.buffers.pop()
+    except IndexError:
+        buffer = ArgumentBuffer(function.abi)
+    try:
+        function.pack_into(buffer.memory, 0, *values)
+    except (struct.error, OverflowError):
+        function.pack_into(buffer.memory, 0, *_converted(function, values))
+    queue = function.queue
+    status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, stream, buffer.address, 0)[0]
     if status:
-        raise gpu.driver_error("cuLaunchKernel", status)
+        if status == _INVALID_CONTEXT:
+            _make_context_current(device)
+            status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, stream, buffer.address, 0)[0]
+        if status:
+            raise gpu.driver_error("cuLaunchKernel", status)
+    function.buffers.append(buffer)  # the driver has copied the arguments
 
 
 def _checked_grid(grid: int | Sequence[int], entry: str) -> tuple[int, int, int]:
@@ -254,18 +277,10 @@ def _grant_shared(function: Function, device: int, shared_bytes: int) -> None:
     function.shared_granted[device] = shared_bytes
 
 
-def _packed(function: Function, values: list[Any]) -> ArgumentBuffer:
-    try:
-        buffer = function.buffers.pop()
-    except IndexError:
-        buffer = ArgumentBuffer(function.abi)
-    packing = function.abi.packing
-    try:
-        packing.pack_into(buffer.memory, 0, *values)
-    except (struct.error, OverflowError):
-        # A number out of range: converting one by one names it, or rounds a float to infinity.
-        for at, param in enumerate(function.abi.visible):
-            if param.kind == "scalar" and param.dtype != "bf16":
-                values[at] = convert_scalar(param, values[at], function.entry)
-        packing.pack_into(buffer.memory, 0, *values)
-    return buffer
+def _converted(function: Function, values: list[Any]) -> list[Any]:
+    """Values of which one does not fit: converting one by one names it, or rounds a float to infinity."""
+    converted = list(values)
+    for at, param in enumerate(function.abi.visible):
+        if param.kind == "scalar" and param.dtype != "bf16":
+            converted[at] = convert_scalar(param, values[at], function.entry)
+    return converted

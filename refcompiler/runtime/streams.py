@@ -6,6 +6,7 @@ Libraries are asked only if the program has imported them.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from refcompiler.errors import LaunchError
@@ -29,6 +30,10 @@ def torch_stream(device: int) -> int:
         return torch._C._cuda_getCurrentRawStream(device)  # a tenth of the cost of the public way
     except AttributeError:
         return torch.cuda.current_stream(device).cuda_stream
+
+
+# Whose current stream a kernel is queued on whose arrays are all of one library and on device 0.
+OF_LIBRARY: dict[str, Callable[[], int]] = {"cupy": cupy_stream, "torch": lambda: torch_stream(0)}
 
 
 def handle_of(stream: Any) -> int:
