@@ -98,6 +98,8 @@ class Calls(Loops):
             return self.reflect(node, function, values)
         if isinstance(function, type | types.BuiltinFunctionType) and function in REARRANGE and (args or kwargs):
             return rearranged(self, node, function, args, kwargs)
+        if isinstance(getattr(function, "__self__", None), dict) and args and not is_runtime(args[0].value):
+            return self.compute(node, lambda: compile_time(function(*values)))  # get: the default may be anything
         if function is map and len(args) > 1:
             rounds = zip(*(self.sequence_of(a) for a in args[1:]), strict=False)
             return tuple(self.dispatch(node, values[0], [Argument(v, node) for v in r], {}) for r in rounds)

@@ -147,10 +147,12 @@ class Expressions:
         return {"USub": semantics.negate, "Invert": semantics.invert, "Not": semantics.logical_not}[name](c, x)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        """Compile-time operands decide or drop out as in Python; run-time ones are all evaluated and must be bool."""
+        """Compile-time operands decide or drop out as in Python; run-time ones are all evaluated, and must be bool
+        where two meet."""
         is_and = isinstance(node.op, ast.And)
         word = "and" if is_and else "or"
-        result: Any = None
+        result: Any = None  # of the run-time operands
+        first: ast.expr | None = None
         last: Any = None
         for operand in node.values:
             value = self.expr(operand)
@@ -158,10 +160,13 @@ class Expressions:
                 last = value
                 if bool(value) != is_and:
                     return value
-                continue
-            c = self.at(node, x=node.values[0], y=operand)
-            semantics.require_bool(c, value, word, "y")
-            result = value if result is None else semantics.bitwise(c, word, result, value)
+            elif result is None:
+                result, first = value, operand
+            else:
+                semantics.require_bool(self.at(node, y=first), result, word, "y")
+                c = self.at(node, x=node.values[0], y=operand)
+                semantics.require_bool(c, value, word, "y")
+                result = semantics.bitwise(c, word, result, value)
         return last if result is None else result
 
     def visit_Compare(self, node: ast.Compare) -> Any:
