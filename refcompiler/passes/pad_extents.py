@@ -227,9 +227,9 @@ def _reshape(pad: _Padder, op: Op) -> list[Value]:
     flat = BlockType(whole.element, (padded(op.x.type).numel,))
     index = _places(build, source, target)
     index = build.value("select", pad.counts(target), index, Constant(0, I32))
-    index = build.value("reshape", index, types=[BlockType(I32, (whole.numel,))])
-    picked = build.value("gather", build.value("reshape", pad.get(op.x), types=[flat]), index, axis=0)
-    return [build.value("reshape", picked, types=[whole])]
+    index = _as(build, index, BlockType(I32, (whole.numel,)))
+    picked = build.value("gather", _as(build, pad.get(op.x), flat), index, axis=0)
+    return [_as(build, picked, whole)]
 
 
 def _places(build: Builder, source: Shape, target: Shape) -> Value:
@@ -241,16 +241,25 @@ def _places(build: Builder, source: Shape, target: Shape) -> Value:
         for other in range(len(target)):
             if other != axis:
                 along = build.value("expand_dims", along, axis=other)
-        along = build.value("mul", along, Constant(prod(target[axis + 1 :]), I32))
+        along = _scaled(build, "mul", along, prod(target[axis + 1 :]))
         number = along if number is None else build.value("add", number, along)
     place = None
     for axis, extent in enumerate(source):
-        along = build.value("div", number, Constant(prod(source[axis + 1 :]), I32))
+        along = _scaled(build, "div", number, prod(source[axis + 1 :]))
         if axis:
             along = build.value("rem", along, Constant(extent, I32))
-        along = build.value("mul", along, Constant(prod(map(power_of_two_above, source[axis + 1 :])), I32))
+        along = _scaled(build, "mul", along, prod(map(power_of_two_above, source[axis + 1 :])))
         place = along if place is None else build.value("add", place, along)
     return place
+
+
+def _scaled(build: Builder, name: str, value: Value, factor: int) -> Value:
+    return value if factor == 1 else build.value(name, value, Constant(factor, I32))
+
+
+def _as(build: Builder, value: Value, type_: BlockType) -> Value:
+    """A reshape where it is one."""
+    return value if value.type == type_ else build.value("reshape", value, types=[type_])
 
 
 def _gather(pad: _Padder, op: Op) -> list[Value]:
