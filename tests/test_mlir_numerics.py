@@ -8,7 +8,7 @@ from test_cuda_scalars import Text
 
 from refcompiler import pipeline, toolchain
 from refcompiler.dialects.scalar import ROWS
-from refcompiler.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, FLOATS, INTS
+from refcompiler.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, FLOATS, I64, INTS, U64
 from refcompiler.target import TARGETS
 
 # Their results are within some ULP of the exact value, so they may use approximate instructions.
@@ -93,6 +93,17 @@ def test_conversions_round_once(source, arch):
         assert "cvt.rz.f32." in ptx
     if source in FLOATS:
         assert re.search(r"cvt\.rzi\.", ptx)
+
+
+@pytest.mark.parametrize(("name", "dtype", "instruction"), [("shl", I64, "shl.b64"), ("shr", U64, "shr.u64")])
+def test_amounts_of_wide_shifts_are_bounded_before_they_lose_bits(name, dtype, instruction):
+    """PTX takes 32 bits of an amount; LLVM 22 would hand it those of 2**32, which are 0."""
+    lines = [line.strip() for line in ptx_of(one(name, dtype, 2)).splitlines()]
+    bounded = next(i for i, line in enumerate(lines) if re.match(r"min\.u64 .*, 63;", line))
+    shifted = next(
+        i for i, line in enumerate(lines) if re.match(rf"{re.escape(instruction)} %rd\d+, %rd\d+, %r\d+;", line)
+    )
+    assert bounded < shifted
 
 
 @pytest.mark.parametrize("dtype", INTS, ids=str)

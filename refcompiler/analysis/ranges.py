@@ -39,6 +39,13 @@ class Ranges:
         interval = self.of(value)
         return interval[0] if interval is not None and interval[0] == interval[1] else None
 
+    def defined(self, op: Op) -> bool:
+        """True if an integer division can neither divide by 0 nor overflow, and a shift never reaches the width."""
+        low, high = self.of(op.y)
+        if op.name in ("div", "rem"):
+            return low > 0 or low == high < -1
+        return low >= 0 and high < element_of(op.y.type).bits
+
     def can_count(self, stop: Value, step: int) -> bool:
         """True if counting by the constant ``step`` until ``stop`` is passed cannot leave the type."""
         low, high = self.of(stop)

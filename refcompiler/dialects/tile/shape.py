@@ -90,7 +90,7 @@ class Trans(Op, name="trans", levels=BLOCKS):
         )
 
 
-class Gather(Op, name="gather"):
+class Gather(Op, name="gather", levels=BLOCKS):
     """Elements of ``x`` picked along ``axis``: the result has the shape of ``index``, whose element says which one.
 
     An index outside of the axis gives an unpredictable value.  Spec: shape.gather

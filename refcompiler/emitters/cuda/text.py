@@ -86,15 +86,12 @@ class Renderer:
         """Division and shifts in plain operators where the second operand allows them."""
         if not dtype.is_int or op.name not in ("div", "rem", "shl", "shr"):
             return None
-        low, high = self.ranges.of(op.y)
+        if not self.ranges.defined(op):
+            return None
         type_ = C_TYPES[dtype.name]
         x, y = operands
         if op.name in ("div", "rem"):
-            if low <= 0 and not (low == high and low < -1):
-                return None
             result = binary(x, "/" if op.name == "div" else "%", y)
-        elif low < 0 or high >= dtype.bits:
-            return None
         elif op.name == "shr":
             result = binary(x, ">>", y)
         elif dtype.kind == "uint" and dtype.bits >= 32:

@@ -11,6 +11,13 @@ from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Op
 from refcompiler.ir.types import BF16, BOOL, F16, F32, DType, PointerType, element_of
 
+# What a function of the prelude is where the second operand is one that LLVM has a meaning for.
+_DEFINED = {
+    "int_div": {"int": "arith.divsi", "uint": "arith.divui"},
+    "int_rem": {"int": "arith.remsi", "uint": "arith.remui"},
+    "shift_left": {"int": "arith.shli", "uint": "arith.shli"},
+    "shift_right": {"int": "arith.shrsi", "uint": "arith.shrui"},
+}
 _LITERAL = re.compile(r"\{(-?\d+)\}")
 
 
@@ -19,6 +26,8 @@ def write_elementwise(w: Writer, op: Elementwise) -> None:
     """A row of the scalar table: an op of MLIR on vectors, or a function called for each register."""
     dtype, count = element_of(op.operands[0].type), count_of(op.result.type)
     spelling = op.row.mlir_for(dtype)
+    if spelling in _DEFINED and w.ranges.defined(op):
+        spelling = _DEFINED[spelling][dtype.kind]
     if spelling == "{x}":
         w.names[op.result] = w.whole(op.operands[0], count)
     elif "." not in spelling or spelling.startswith("llvm."):
