@@ -157,3 +157,40 @@ def _aligned(elements: int) -> np.ndarray:
     memory = np.zeros(elements + 32, "f4")
     start = -(memory.ctypes.data // 4) % 32
     return memory[start : start + elements]
+
+
+CHAIN = """simt func @chain(x: ptr<i32>) {num_warps=3, threads=96, shared_bytes=128} {
+  %0 = thread_id : i32
+  %1 = and %0, 31 : i32
+  %2 = shared_alloc {offset=0} : shared<32 x i32>
+  roles {warps=(1, 1)} {
+    st_shared %2, %1, %0, none
+    named_barrier {id=1, threads=64}
+    yield
+  } {
+    named_barrier {id=1, threads=64}
+    named_barrier {id=2, threads=64}
+    yield
+  } {
+    named_barrier {id=2, threads=64}
+    %3 = ld_shared %2, %1 : i32
+    %4 = addptr x, %1 : ptr<i32>
+    st_global %4, %3, none
+    yield
+  }
+}
+"""
+
+
+def test_named_barriers_order_through_a_warp_between():
+    """The first warp's stores reach the third one by way of the second, which met both."""
+    func = parse_func(CHAIN, "chain.simt")
+    assert str(func) == CHAIN
+    x = np.zeros(32, "i4")
+    counts = simulator.run(func, (1,), {"x": x})
+    assert (x == np.arange(32)).all()
+    assert counts.barriers == 2
+    broken = CHAIN.replace("    named_barrier {id=2, threads=64}\n", "", 1).replace("2, threads=64", "2, threads=32")
+    assert broken.count("named_barrier") == 3
+    with pytest.raises(RunError, match="without a barrier between"):
+        simulator.run(parse_func(broken, "chain.simt"), (1,), {"x": x})

@@ -2,7 +2,7 @@
 
 from refcompiler.dialects import elementwise, laid_out, scf
 from refcompiler.dialects.simt import memory as simt_memory
-from refcompiler.dialects.simt import registers, thread
+from refcompiler.dialects.simt import registers, roles, thread
 from refcompiler.dialects.tile import memory, program, reduction, shape
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "program",
     "reduction",
     "registers",
+    "roles",
     "scf",
     "shape",
     "simt_memory",

@@ -214,10 +214,12 @@ class _Parser(Cursor):
         attrs = self.attrs() if self.at("{") else {}
         types = self.type_list() if self.accept(":") else []
         self.resolve(cls, operands, bare, types)
-        body = self.region(types) if self.at("(") else None
-        return self.make(cls, word, operands, attrs, types, body, has_results)
+        regions = [self.region(types)] if self.at("(") else []
+        while self.at("{"):
+            regions.append(self.body([], types))
+        return self.make(cls, word, operands, attrs, types, regions, has_results)
 
-    def make(self, cls, word, operands, attrs, types, body, has_results) -> Op:
+    def make(self, cls, word, operands, attrs, types, regions, has_results) -> Op:
         fields = cls.operand_fields
         variadic = bool(fields) and fields[-1].variadic
         if len(operands) > len(fields) and not variadic:
@@ -230,7 +232,7 @@ class _Parser(Cursor):
                 *operands,
                 span=self.span(word),
                 types=types if types or not has_results else None,
-                body=body,
+                regions=regions,
                 **attrs,
             )
         except TypeError as error:

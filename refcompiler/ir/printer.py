@@ -117,6 +117,12 @@ class _Printer:
         if op.body is None:
             lines.append(f"{indent}{self.results(op)}{' '.join(parts)}")
             return
+        if not any(region.args for region in op.regions):
+            lines.append(f"{indent}{' '.join(parts)} {{")
+            for number in range(len(op.regions)):
+                lines += [*([f"{indent}}} {{"] if number else []), *self.region(op, depth + 1, number)]
+            lines.append(f"{indent}}}")
+            return
         args = ", ".join(f"{self.fresh(a)}: {self.type(a.type)}" for a in op.body.args)
         inner = self.region(op, depth + 1)
         lines.append(f"{indent}{self.results(op)}{' '.join(parts)} ({args}) {{")

@@ -16,6 +16,7 @@ from refcompiler.simulator.control import Region
 from refcompiler.simulator.counts import Counts
 from refcompiler.simulator.machine import Machine, numpy_type, registers_of
 from refcompiler.simulator.memory import GlobalMemory, Order
+from refcompiler.simulator.roles import Role, take_turns, uses_roles
 
 NUMBERS_AT_ONCE = 1 << 19  # lanes times the registers of the widest value of a chunk
 
@@ -28,7 +29,7 @@ class Program:
         self.threads = int(func.attrs["threads"])
         self.shared_bytes = int(func.attrs.get("shared_bytes", 0))
         ops = list(func.walk())
-        self.warps_apart = any(op.name == "roles" for op in ops)
+        self.warps_apart = uses_roles(ops)
         self.widest = max([registers_of(v) for op in ops for v in op.results] or [1])
         self.constants: dict[Value, np.ndarray] = {
             v: np.full((1, 1), v.value, numpy_type(v.type))
@@ -81,8 +82,7 @@ def run(
                 counts if count else None, arrays,
             )  # fmt: skip
             machine.values = dict(start)
-            for _ in program.region.run(machine):
-                raise AssertionError("only roles wait, and they are driven by their own op")
+            take_turns(machine, [Role(program.region.run(machine), None)])
             now, first = order.now, first + len(chunk)
     memory.write_back()
     return counts

@@ -15,16 +15,16 @@ from refcompiler.simulator.memory import GARBAGE, GlobalMemory, Memory, Order, R
 
 WARP = 32
 
-Waiting = Iterator["NamedBarrier"]
+Waiting = Iterator["Arrival"]
 Step = Callable[["Machine"], "Waiting | None"]
 STEPS: dict[str, Callable[[Op], Step]] = {}
 
 
-class NamedBarrier:
-    """A role waits at barrier ``id`` until ``threads`` threads have come; ``warps`` are those that wait here."""
+class Arrival:
+    """Threads of some warps have come to a named barrier and wait there."""
 
-    def __init__(self, op: Op, id: int, threads: int, warps: np.ndarray):
-        self.op, self.id, self.threads, self.warps = op, id, threads, warps
+    def __init__(self, op: Any, warps: np.ndarray):
+        self.op, self.warps = op, warps
 
 
 def steps(*names: str) -> Callable:

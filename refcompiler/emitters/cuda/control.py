@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from refcompiler.dialects.scf import For, If, While
 from refcompiler.dialects.simt.registers import count_of
+from refcompiler.dialects.simt.roles import WARP, Roles
 from refcompiler.emitters.cuda.expressions import Expr
 from refcompiler.emitters.cuda.names import Namer
 from refcompiler.emitters.cuda.plan import Plan
@@ -35,6 +36,7 @@ class ControlFlow:
     namer: Namer
     renderer: Renderer
     depth: int
+    warps: int
     index: str
     block: Callable[[Block], None]
     step: Callable[[Op | Assign], None]
@@ -77,6 +79,15 @@ class ControlFlow:
         if op.results or len(second.ops) > 1:
             self.line("} else {")
             self.region(second, op.results)
+        self.line("}")
+
+    def write_roles(self, op: Roles, index: Expr | None) -> None:
+        self.flush()
+        for number, (region, (_, end)) in enumerate(zip(op.regions, op.ranges(self.warps), strict=True)):
+            last = number == len(op.regions) - 1
+            condition = "" if last else f"if (threadIdx.x < {end * WARP}) "
+            self.line(f"{'} else ' if number else ''}{condition}{{")
+            self.region(region, [])
         self.line("}")
 
     def write_while(self, op: While, index: Expr | None) -> None:

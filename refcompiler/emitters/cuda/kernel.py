@@ -42,6 +42,7 @@ class _Kernel(ControlFlow):
         self.pointers = Pointers(func)
         self.written = self.pointers.reached("write")
         self.namer = Namer(set(RESERVED))
+        self.warps = func.attrs["num_warps"]
         self.lines: list[str] = []
         self.tables: list[str] = []
         self.depth = 1
@@ -232,6 +233,9 @@ class _Kernel(ControlFlow):
 
     def write_barrier(self, op: Op, index: Expr | None) -> None:
         self.line("__syncthreads();" if self.func.attrs["threads"] > 32 else "__syncwarp();")
+
+    def write_named_barrier(self, op: Op, index: Expr | None) -> None:
+        self.line(f'asm volatile("bar.sync {op.id}, {op.threads};" ::: "memory");')
 
     def write_shared_alloc(self, op: Op, index: Expr | None) -> None:
         element = element_of(op.result.type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refcompiler.dialects.scf import For, If, Terminator, While
+from refcompiler.dialects.simt.roles import WARP, Roles
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Constant, Op, Value
@@ -56,6 +57,28 @@ def write_if(w: Writer, op: If) -> None:
         with w.region():
             w.block(op.orelse)
             _give_back(w, op.orelse.terminator)
+    w.line("}")
+
+
+@writes("roles")
+def write_roles(w: Writer, op: Roles) -> None:
+    """A chain of branches on the thread, the last role in the innermost else."""
+    thread = w.let("nvvm.read.ptx.sreg.tid.x : i32")
+    _role(w, op, thread, 0)
+
+
+def _role(w: Writer, op: Roles, thread: str, number: int) -> None:
+    if number == len(op.regions) - 1:
+        w.block(op.regions[number])
+        return
+    _, end = op.ranges(w.func.attrs["num_warps"])[number]
+    mine = w.let(f"arith.cmpi ult, {thread}, {w.constant(end * WARP)} : i32")
+    w.line(f"scf.if {mine} {{")
+    with w.region():
+        w.block(op.regions[number])
+    w.line("} else {")
+    with w.region():
+        _role(w, op, thread, number + 1)
     w.line("}")
 
 

@@ -29,6 +29,11 @@ def write_barrier(w: Writer, op: Op) -> None:
         w.line(f"nvvm.bar.warp.sync {w.constant(_ALL)} : i32")
 
 
+@writes("named_barrier")
+def write_named_barrier(w: Writer, op: Op) -> None:
+    w.line(f"nvvm.barrier id = {w.constant(op.id)} number_of_threads = {w.constant(op.threads)}")
+
+
 # PTX's name of each shuffle, and the last or first lane that it may read from.
 _SHUFFLES = {"shfl_xor": ("bfly", 31), "shfl_idx": ("idx", 31), "shfl_up": ("up", 0), "shfl_down": ("down", 31)}
 
