@@ -6,7 +6,7 @@ import hashlib
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class Row:
     """A number of the table: the program, what mytriton did with it, and who judges it.
 
     ``instances`` are patterns of instance ids, ``tests`` ids of pytest functions with a parameter for the target.
+    ``became`` says which parts of the first pattern's programs mytriton turned into what.
     """
 
     number: str
@@ -34,6 +35,7 @@ class Row:
     was: str
     instances: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    became: Mapping[str, str] = field(default_factory=dict)
 
 
 def rows(root: Path | None = None) -> tuple[Row, ...]:

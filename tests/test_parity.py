@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import json
 from functools import cache
 from pathlib import Path
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from conformance import parity
-from conformance.adapters import TARGETS
+from conformance.adapters import TARGETS, load
 from conformance.errors import SpecError
 from conformance.instances import collect
 from conformance.loader import load_suite
+from conformance.runner import Session, run_instance
 
 ROOT = Path(__file__).parents[1]
 ROWS = parity.rows(ROOT / "spec")
@@ -66,6 +68,32 @@ def test_every_target_answered(row):
         if "no GPU" in EVIDENCE["targets"][target]:  # then nothing is launched, and no launch is refused
             allowed |= {"compiled"} | {"not run" for expect in negatives if expect.phase == "launch"}
         assert cells[target] in allowed, cells
+
+
+# --------------------------------------------------------------------------- the faults would be found
+def as_it_was(instance, changes):
+    """The instance with its program as mytriton ran it, and the same demands on the outcome."""
+    source = instance.program.source
+    for old, new in changes.items():
+        assert source.count(old) == 1, f"{instance.id}: {old!r} occurs {source.count(old)} times"
+        source = source.replace(old, new)
+    program = dataclasses.replace(instance.program, source=source)
+    return dataclasses.replace(instance, check=dataclasses.replace(instance.check, program=program))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.became], ids=lambda row: row.number)
+def test_the_program_as_it_was_fails(row):
+    session = Session("interp", load("interp"), snapshots=None, law=False)
+    first = dataclasses.replace(row, instances=row.instances[:1])
+    outcomes = {i.id: run_instance(session, as_it_was(i, row.became)) for i in parity.named(first, instances())}
+    assert "fail" in {r.status for r in outcomes.values()}, {i: (r.status, r.message) for i, r in outcomes.items()}
+    assert {r.status for r in outcomes.values()} <= {"fail", "pass"}, [r.message for r in outcomes.values()]
+
+
+def test_every_value_that_was_wrong_says_what_it_became():
+    wrong = [row.number for row in ROWS if row.kind == "value" and row.number.startswith("W")]
+    # A race has no text of its own: a mutant leaves the barrier out. What is no MLIR never ran.
+    assert set(wrong) - {row.number for row in ROWS if row.became} == {"W8", "W25"}
 
 
 # --------------------------------------------------------------------------- what counts as which answer
