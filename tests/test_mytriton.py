@@ -13,6 +13,7 @@ import refcompiler.mytriton.language as tl
 from refcompiler.errors import CompileError, LaunchError
 from refcompiler.ir import Constant
 from refcompiler.mytriton.ssa import SSAPrinter
+from tests.stand_ins import OnDevice
 
 NAN = math.nan
 
@@ -166,9 +167,22 @@ def test_what_is_no_grid(grid):
 
 
 # --------------------------------------------------------------------------- backends
-def test_the_backend_of_old_scripts(monkeypatch):
-    monkeypatch.setenv("MYTRITON_BACKEND", "cuda")
-    assert "__global__" in launch_add().source
+@pytest.mark.parametrize("name, mark", [("cuda", "__global__"), ("mlir", "gpu.module")])
+def test_the_backend_of_old_scripts(monkeypatch, name, mark):
+    monkeypatch.setenv("MYTRITON_BACKEND", name)
+    assert mark in launch_add().source
+
+
+@pytest.mark.parametrize("tilespec, mytritons, expected", [("auto", "mlir", "mlir"), ("cuda", "mlir", "cuda")])
+def test_device_arrays_run_on_the_backend_that_is_named(monkeypatch, tilespec, mytritons, expected):
+    asked = []
+    compiled = add.compile("x:*f32,y:*f32,out:*f32,n:i32", {"BLOCK": 32})
+    monkeypatch.setattr(type(add.compiler), "_run", lambda self, grid, *a, **k: asked.append(k["backend"]) or compiled)
+    monkeypatch.setenv("TILESPEC_BACKEND", tilespec)
+    monkeypatch.setenv("MYTRITON_BACKEND", mytritons)
+    x = OnDevice(np.zeros(4, np.float32))
+    result = add[1](x, x, x, 4, BLOCK=32)
+    assert asked == [expected] and ("gpu.module" in result.source) is (expected == "mlir")
 
 
 def test_an_unknown_backend_is_refused_at_the_launch(monkeypatch):

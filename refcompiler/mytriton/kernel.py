@@ -12,6 +12,7 @@ from refcompiler.frontend.rules import Rules
 from refcompiler.ir import Op
 from refcompiler.jit import CompiledKernel
 from refcompiler.jit import jit as triton_jit
+from refcompiler.runtime import is_device_array
 
 # Python's own functions and values around a kernel are part of it.
 RULES = Rules(plain_functions=True, plain_globals=True, plain_numbers=True)
@@ -62,7 +63,11 @@ class Kernel:
 
     def __getitem__(self, grid: Any) -> Callable[..., LaunchResult]:
         def launch(*args: Any, **kwargs: Any) -> LaunchResult:
-            return _result(self.compiler[grid](*self._positional(args), **self._named(kwargs)), backend())
+            values, named = self._positional(args), self._named(kwargs)
+            code = backend()
+            if "backend" not in named and any(map(is_device_array, (*values, *named.values()))):
+                named["backend"] = code  # NumPy arrays run in the interpreter, whatever the source text is for
+            return _result(self.compiler[grid](*values, **named), code)
 
         return launch
 
