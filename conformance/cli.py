@@ -279,7 +279,10 @@ def bless(console: Any, select: tuple[str, ...], spec: Path | None) -> None:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--out", required=True, type=Output(folder=True), help="Folder to write.")
 def report(files: tuple[Path, ...], out: Path) -> None:
-    """Render reports: static HTML, JSON, JUnit, Markdown, badges; several runs give history."""
+    """Render reports: static HTML, JSON, JUnit, Markdown, badges; several runs give history.
+
+    Runs of one specification must also agree bit for bit, as far as their kernels are exact; else the exit code is 1.
+    """
     from conformance import report_data
 
     documents = [report_data.read(f) for f in files]
@@ -287,6 +290,12 @@ def report(files: tuple[Path, ...], out: Path) -> None:
 
     renderers.write(documents, out)
     click.echo(f"wrote {out}")
+    if len(documents) > 1:
+        from conformance import agreement
+
+        lines, agree = agreement.sentences(documents)
+        click.echo("\n".join(lines))
+        sys.exit(EXIT["ok"] if agree else EXIT["failures"])
 
 
 @main.command(

@@ -14,7 +14,7 @@ from typing import Any
 
 import jsonschema
 
-from conformance import model, output
+from conformance import agreement, model, output
 from conformance.adapters import Info
 from conformance.coverage import clause_coverage, witnessed
 from conformance.errors import SpecError
@@ -42,6 +42,7 @@ def report(
         "run": {**run, "host": host(infos)},
         "implementations": [implementation(n, i, (smoke or {}).get(n, "")) for n, i in infos.items()],
         "totals": totals(results, expected),
+        "agreement": agreement.summary(results),
         "features": [feature_entry(f, results) for f in features],
         "results": [r.to_json() for r in results],
     }
@@ -146,6 +147,7 @@ def feature_entry(feature: model.Feature, results: Iterable[Result]) -> dict[str
         "texts": stage_texts(feature),
         "negatives": {c.id: _demand(c) for c in feature.cases if c.expect.outcome == "error"},
         "clauses": clauses,
+        "agreement": agreement.summary(mine),
         "by_status": by_status,
         "by_kind": by_kind,
     }

@@ -9,6 +9,8 @@ from typing import Any
 # From good to bad; a summary takes the worst.
 STATUSES = ("pass", "warn", "xfail", "skip", "unsupported", "xpass", "fail", "timeout", "crash", "error")
 RED = frozenset({"fail", "xpass", "crash", "error", "timeout"})
+# Kinds of results that no instance asks for: a case that cannot fail, targets that do not agree.
+UNPLANNED = frozenset({"selfcheck", "agreement"})
 EXIT = {
     "ok": 0,
     "failures": 1,
@@ -29,7 +31,8 @@ class Result:
     """The outcome of one instance on one implementation.
 
     `kind` is what was done: an instance kind, `compile` when a target could only compile an oracle case (it then
-    witnesses no clause), or `selfcheck`. `clauses` are those witnessed. `numerics`, `ir` and `perf` hold measurements.
+    witnesses no clause), or one of `UNPLANNED`. `clauses` are those witnessed. `numerics`, `ir` and `perf` hold
+    measurements. `bits` has a digest of each output where every target must give the same bits.
     """
 
     i: str
@@ -44,6 +47,7 @@ class Result:
     numerics: dict[str, Any] = field(default_factory=dict)
     ir: dict[str, Any] = field(default_factory=dict)
     perf: dict[str, Any] = field(default_factory=dict)
+    bits: dict[str, str] = field(default_factory=dict)
     repro: str = ""
 
     def to_json(self) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from conformance import report_data
+from conformance.agreement import disagreements
 from conformance.coverage import uncovered, unjudged
 from conformance.deviations import apply_deviations, load_deviations
 from conformance.model import Feature
 from conformance.mutation import planting
 from conformance.parallel import run_in_processes
 from conformance.plan import Plan, Planned
-from conformance.results import EXIT, RED, STATUSES, Result, exit_code, worst
+from conformance.results import EXIT, RED, STATUSES, UNPLANNED, Result, exit_code, worst
 from conformance.runner import Session, run_all
 
 SHOWN_FAILURES = 20
@@ -37,10 +38,10 @@ def execute(plan: Plan, *, spec: Path, workers: int, console: Console) -> list[R
             task = progress.add_task(planned.target, total=len(planned.instances))
 
             def each(result: Result, task: Any = task) -> None:
-                progress.advance(task, result.kind != "selfcheck")
+                progress.advance(task, result.kind not in UNPLANNED)
 
             results += _run_target(planned, spec, workers, each)
-    return results
+    return [*results, *disagreements(results)]
 
 
 def _run_target(planned: Planned, spec: Path, workers: int, each: Callable[[Result], None]) -> list[Result]:
@@ -113,7 +114,7 @@ def judge_run(
         notes.append(f"{len(skipped)} instances were skipped, the first {skipped[0].i}: {skipped[0].message}")
     if code == EXIT["ok"] and stale:
         return EXIT["deviation"], [*notes, *stale]
-    collected = sum(r.kind != "selfcheck" for r in results)
+    collected = sum(r.kind not in UNPLANNED for r in results)
     if code == EXIT["ok"] and collected < max(plan.expected, plan.floor):
         notes.append(f"{collected} instances were judged, fewer than the floor of {max(plan.expected, plan.floor)}")
         return EXIT["floor"], notes
@@ -139,6 +140,14 @@ def show(document: dict[str, Any], results: Sequence[Result], plan: Plan, consol
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     counts = document["totals"]
     parts = [f"{counts[s]} {s}" for s in STATUSES if counts[s]]
+    agreement = document["agreement"]
+    if agreement["instances"]:
+        targets, differ = ", ".join(agreement["targets"]), agreement["disagreements"]
+        console.print(
+            f"{targets} left the same bits in {agreement['instances'] - differ} of {agreement['instances']} instances "
+            "of the exact vocabulary",
+            highlight=False,
+        )
     verdict = "conforms" if document["run"]["exit_code"] == 0 else f"exit code {document['run']['exit_code']}"
     seconds = document["run"]["seconds"]
     console.print(

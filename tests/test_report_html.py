@@ -127,7 +127,7 @@ def test_lamps_say_what_the_report_says(parsed):
     assert set(rows) == {f["id"] for f in document["features"]}
     kinds = {
         "ir": {"ssa", "invariant", "snapshot", "rewrite"},
-        "oracle": {"oracle", "unpredictable", "selfcheck", "compile"},
+        "oracle": {"oracle", "unpredictable", "selfcheck", "agreement", "compile"},
         "budgets": {"budget"}, "negatives": {"negative"},
     }  # fmt: skip
     for id, cells in rows.items():

@@ -60,12 +60,17 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class Valid:
-    """The kernel compiled. `texts` by stage; `resources`: regs, spill_bytes, stack, smem, threads; `blobs`: cubin."""
+    """The kernel compiled. `texts` by stage; `resources`: regs, spill_bytes, stack, smem, threads; `blobs`: cubin.
+
+    `exact`: the implementation claims that no operation of the kernel leaves any bit of its results open, so that every
+    target must give the same ones.
+    """
 
     handle: Any = None
     texts: Mapping[str, str] = field(default_factory=dict)
     resources: Mapping[str, int] = field(default_factory=dict)
     blobs: Mapping[str, bytes] = field(default_factory=dict)
+    exact: bool = False
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ class _Reference:
     backend = "cuda"
 
     def compile(self, request: CompileRequest) -> Valid | Rejected | Unsupported:
+        from refcompiler.analysis.exactness import is_exact
         from refcompiler.errors import InternalError, TileSpecError
 
         try:
@@ -101,7 +102,7 @@ class _Reference:
             return Rejected(
                 "parse", "source.syntax", e.msg, None, f"{where}: error[source.syntax]: {e.msg}\n   {e.text}"
             )
-        return Valid((kernel, compiled, request), texts, resources, blobs)
+        return Valid((kernel, compiled, request), texts, resources, blobs, is_exact(compiled.func))
 
     def _kernel(self, request: CompileRequest) -> tuple[Any, Any]:
         """The kernel as a user launches it (none for SIMT text), and its specialisation."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.report.summary import GOOD, NOT_JUDGED, RED, Summary, feature_of, slack_of
+from conformance.results import UNPLANNED
 
 DRIFT = 2.0  # a slack that grows by this factor is shown ...
 DRIFT_FROM = 0.1  # ... when it reaches this part of the bound
@@ -98,7 +99,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Comparison:
 
 
 def _by_key(results: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], Mapping[str, Any]]:
-    return {(r["i"], r["impl"], "selfcheck" if r["kind"] == "selfcheck" else ""): r for r in results}
+    return {(r["i"], r["impl"], r["kind"] if r["kind"] in UNPLANNED else ""): r for r in results}
 
 
 def _drifted(c: Change) -> bool:

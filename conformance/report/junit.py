@@ -80,8 +80,9 @@ def _suite(
 
 
 def _test(suite: ElementTree.Element, classname: str, r: Mapping[str, Any]) -> None:
+    name = f"{r['i']} (agreement)" if r["kind"] == "agreement" else r["i"]  # one instance, judged in two ways
     test = ElementTree.SubElement(
-        suite, "testcase", classname=_text(classname), name=_text(r["i"]), time=_seconds(_ms([r]))
+        suite, "testcase", classname=_text(classname), name=_text(name), time=_seconds(_ms([r]))
     )
     message = r.get("message", "")
     if element := ELEMENT.get(r["status"]):

@@ -57,6 +57,11 @@ def _head(s: Summary, report: Mapping[str, Any], artifact: str) -> list[str]:
         cells = [i.id, i.info["version"], i.info.get("toolchain", ""), i.info.get("device", "")]
         cells += [percent(i.score), f"{i.total:,}", f"{i.compiled:,}"]
         lines.append(_row(cells))
+    agreement = report.get("agreement", {})
+    if agreement.get("instances"):
+        same, every = agreement["instances"] - agreement["disagreements"], agreement["instances"]
+        targets = _plain(", ".join(agreement["targets"]))
+        lines += ["", f"{targets} left the same bits in {same:,} of {every:,} instances of the exact vocabulary."]
     if artifact:
         lines += ["", f"[Full report]({_address(artifact)})"]
     return lines

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from conformance.results import RED, STATUSES, worst
+from conformance.results import RED, STATUSES, UNPLANNED, worst
 
 # The four ways a feature is judged, and the kinds of results that belong to each.
 WITNESSES: Mapping[str, frozenset[str]] = {
     "ir": frozenset({"ssa", "invariant", "snapshot", "rewrite"}),
-    "oracle": frozenset({"oracle", "unpredictable", "selfcheck", "compile"}),
+    "oracle": frozenset({"oracle", "unpredictable", "selfcheck", "agreement", "compile"}),
     "budgets": frozenset({"budget"}),
     "negatives": frozenset({"negative"}),
 }
@@ -183,7 +183,7 @@ class Summary:
         status, impl, compiled = result["status"], result["impl"], only_compiled(result)
         self.counts[status] += 1
         self.compiled += compiled
-        self.asked += result["kind"] != "selfcheck"
+        self.asked += result["kind"] not in UNPLANNED
         if impl not in self.implementations:
             self.strangers[f"implementation {impl!r}"] += 1
         else:

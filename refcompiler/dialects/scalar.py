@@ -24,7 +24,8 @@ class Scalar:
     name; the keys "int", "uint" and "float" stand for all dtypes of that kind. 16-bit floats are computed in f32, with
     casts around the op; they need a spelling only where they keep their own function. ``mlir`` is likewise an op over
     vectors (``arith.addi``; operands are written out where they are not x, y, z, integers among them), an intrinsic of
-    LLVM (``llvm.fma``) or a function of the emitter's prelude. ``spec`` is the defining feature.
+    LLVM (``llvm.fma``) or a function of the emitter's prelude. ``spec`` is the defining feature. ``exact``: every
+    target gives the same bits, NaN being one value.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Scalar:
     doc: str
     result: str = "same"
     commutative: bool = False
+    exact: bool = True
 
     def cuda_for(self, dtype: DType) -> str:
         """The C++ spelling for operands of ``dtype``."""
@@ -93,8 +95,12 @@ def _compare(name: str, operator: str, numpy: Callable, doc: str) -> Scalar:
     return Scalar(name, 2, (BOOL, *NUMBERS), numpy, spelling, predicates, "compare.comparisons", doc, result="bool")
 
 
-def _math(name: str, numpy: Callable, f32: str, f64: str, doc: str, mlir: str | dict[str, str] = "") -> Scalar:
-    return Scalar(name, 1, MATH, numpy, {"f32": f32, "f64": f64}, mlir or f"math.{name}", f"math.{name}", doc)
+def _math(
+    name: str, numpy: Callable, f32: str, f64: str, doc: str, mlir: str | dict[str, str] = "", *, exact: bool = False
+) -> Scalar:
+    return Scalar(
+        name, 1, MATH, numpy, {"f32": f32, "f64": f64}, mlir or f"math.{name}", f"math.{name}", doc, exact=exact
+    )
 
 
 _SQRT = {"f32": "llvm.nvvm.sqrt.rn.f", "f64": "llvm.nvvm.sqrt.rn.d"}  # math.sqrt would be approximate
@@ -331,11 +337,11 @@ ROWS: tuple[Scalar, ...] = (
         {"f32": "cos", "f64": "math.cos"},
     ),
     _math("erf", numeric.erf, "erff({x})", "erf({x})", "Error function."),
-    _math("sqrt", np.sqrt, "sqrtf({x})", "sqrt({x})", "Square root, correctly rounded.", _SQRT),
+    _math("sqrt", np.sqrt, "sqrtf({x})", "sqrt({x})", "Square root, correctly rounded.", _SQRT, exact=True),
     Scalar("sqrt_rn", 1, (F32,), np.sqrt, "sqrtf({x})", _SQRT, "math.sqrt", "Square root, correctly rounded."),
     _math("rsqrt", numeric.rsqrt, "rsqrtf({x})", "rsqrt({x})", "Reciprocal square root."),
-    _math("floor", np.floor, "floorf({x})", "floor({x})", "The largest integer not above x."),
-    _math("ceil", np.ceil, "ceilf({x})", "ceil({x})", "The smallest integer not below x."),
+    _math("floor", np.floor, "floorf({x})", "floor({x})", "The largest integer not above x.", exact=True),
+    _math("ceil", np.ceil, "ceilf({x})", "ceil({x})", "The smallest integer not below x.", exact=True),
 )
 
 BY_NAME: dict[str, Scalar] = {row.name: row for row in ROWS}
