@@ -101,7 +101,7 @@ def test_amounts_of_wide_shifts_are_bounded_before_they_lose_bits(name, dtype, i
     lines = [line.strip() for line in ptx_of(one(name, dtype, 2)).splitlines()]
     bounded = next(i for i, line in enumerate(lines) if re.match(r"min\.u64 .*, 63;", line))
     shifted = next(
-        i for i, line in enumerate(lines) if re.match(rf"{re.escape(instruction)} %rd\d+, %rd\d+, %r\d+;", line)
+        i for i, line in enumerate(lines) if re.match(rf"{re.escape(instruction)}\s+%rd\d+, %rd\d+, %r\d+;", line)
     )
     assert bounded < shifted
 
