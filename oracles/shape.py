@@ -53,3 +53,30 @@ def gather(inputs: Inputs, params: Params) -> Refs:
     places = list(np.indices(index.shape))
     places[axis] = index
     return {"out": x[tuple(places)]}
+
+
+@oracle(inputs="x y")
+def join(inputs: Inputs, params: Params) -> Refs:
+    """x and y along a new last axis."""
+    return {"out": np.stack([inputs["x"], inputs["y"]], -1)}
+
+
+@oracle(inputs="x y")
+def interleave(inputs: Inputs, params: Params) -> Refs:
+    """x and y by turns along the last axis."""
+    x = inputs["x"]
+    out = np.empty((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
+    out[..., 0::2], out[..., 1::2] = x, inputs["y"]
+    return {"out": out}
+
+
+@oracle(inputs="x y", params="dim?")
+def cat(inputs: Inputs, params: Params) -> Refs:
+    """x, then y along an axis."""
+    return {"out": np.concatenate([inputs["x"], inputs["y"]], params.get("dim", 0))}
+
+
+@oracle(inputs="x", params="dim")
+def flip(inputs: Inputs, params: Params) -> Refs:
+    """x with the order along an axis turned round."""
+    return {"out": np.flip(inputs["x"], params["dim"])}

@@ -14,6 +14,7 @@ from refcompiler.frontend.language.control import (
     static_print,
     static_range,
 )
+from refcompiler.frontend.language.joining import cat, flip, interleave, join, split, view
 from refcompiler.frontend.language.math import (
     FROM_TABLE,
     PropagateNan,
@@ -93,6 +94,7 @@ __all__ = [
     "broadcast",
     "broadcast_to",
     "cast",
+    "cat",
     "cdiv",
     "ceil",
     "clamp",
@@ -112,6 +114,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "fdiv",
+    "flip",
     "float16",
     "float32",
     "float64",
@@ -124,6 +127,8 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "interleave",
+    "join",
     "load",
     "log",
     "log2",
@@ -149,6 +154,7 @@ __all__ = [
     "sigmoid",
     "sin",
     "softmax",
+    "split",
     "sqrt",
     "sqrt_rn",
     "static_assert",
@@ -163,6 +169,7 @@ __all__ = [
     "uint64",
     "uint8",
     "umulhi",
+    "view",
     "where",
     "xor_sum",
     "zeros",

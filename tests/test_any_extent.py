@@ -12,7 +12,7 @@ from conformance.adapters.reference import Interpreter
 from conformance.instances import instances
 from conformance.loader import load_feature, spec_root
 from conformance.runner import Session, run_instance
-from refcompiler.errors import CompileError, LaunchError
+from refcompiler.errors import CompileError, LaunchError, RunError
 from refcompiler.passes.pad_extents import keeps_order, pad_extents
 from refcompiler.pipeline import Context, lay_out, optimize
 
@@ -116,3 +116,20 @@ def test_which_reshapes_keep_their_order(source, target, kept):
         assert (places[0] == places[1]).all() == kept
     else:
         assert not kept
+
+
+@triton.jit(profile="ext.any_extent")
+def asserted(x, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.device_assert(i < N, "inside")
+    tl.device_assert(tl.load(x + i) > 0, "positive")
+
+
+def test_assertions_of_debug_builds_ask_what_is_there():
+    made = asserted.compile("x:*i32", {"N": 100}, backend="simt", debug=True)
+    assert made.asm["simt"].count(" assert ") == 2
+    x = np.ones(100, np.int32)
+    made[(1,)](x)
+    x[99] = 0
+    with pytest.raises(RunError, match="positive"):
+        made[(1,)](x)

@@ -142,7 +142,12 @@ class AxisAnalysis:
         rule = _RULES.get(op.name)
         if rule is not None:
             return rule(self, op, shape)
-        if op.pure and op.body is None and op.operands and op.name not in ("reduce", "scan", "reshape", "gather"):
+        if (
+            op.pure
+            and op.body is None
+            and op.operands
+            and op.name not in ("reduce", "scan", "reshape", "gather", "butterfly")
+        ):
             infos = [self.spread(o, shape) for o in op.operands if o is not None]
             constancy = tuple(map(min, *(i.constancy for i in infos))) if len(infos) > 1 else infos[0].constancy
             return AxisInfo((1,) * len(constancy), (_unit(result.type),) * len(constancy), constancy)

@@ -48,6 +48,11 @@ class Anchors:
         shape, order = shape_of(value.type), self.axis.order(value)
         return self.layout(shape, order if (shape, order) in self.vectors else None)
 
+    def scannable(self, value: Value, axis: int) -> LinearLayout:
+        """The default layout, if each bit of the index along the axis is one bit of it."""
+        layout = self.of(value)
+        return layout if is_scannable(layout, axis) else self.for_reduction(shape_of(value.type), axis)
+
     def for_reduction(self, shape: tuple[int, ...], axis: int) -> LinearLayout:
         """The reduced axis in registers as far as the other dimensions can occupy the threads."""
         threads = self.num_warps * WARP_SIZE
@@ -130,6 +135,8 @@ class Homes:
             return self.combined(op).slice(op.axis)
         if op.name == "scan":
             return self.combined(op)
+        if op.name == "butterfly":
+            return self.exchanged(op)
         if op.name == "gather":  # not cheap, whatever it is made of
             return self.of(op.index) or self.anchors.of(result)
         if op.name in STRUCTURAL:
@@ -152,6 +159,11 @@ class Homes:
             if op.name == "reduce" or is_scannable(home, op.axis):
                 return home
         return self.anchors.for_reduction(shape, op.axis)
+
+    def exchanged(self, op: Op) -> LinearLayout:
+        """A layout in which the bits of the index along the axis can be told apart: the operand's, if it is one."""
+        home = self.of(op.x)
+        return home if home is not None and is_scannable(home, op.axis) else self.anchors.scannable(op.x, op.axis)
 
     def _structured(self, op: Structured) -> None:
         """A carried block lives where a region computes it, else where it starts, else in its default layout."""

@@ -118,9 +118,9 @@ class Ranges:
         return None
 
 
-_MOVES = frozenset("full broadcast expand_dims reshape trans gather convert_layout splat extract".split()) | set(
-    SHUFFLES
-)
+_MOVES = frozenset(
+    "full broadcast expand_dims reshape trans gather butterfly convert_layout splat extract".split()
+) | set(SHUFFLES)
 
 
 def _selects(op: Op) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from refcompiler.dialects.tile.program import Arange, NumPrograms, ProgramId
-from refcompiler.dialects.tile.shape import ExpandDims, Gather, Reshape, Trans
+from refcompiler.dialects.tile.shape import Butterfly, ExpandDims, Gather, Reshape, Trans
 from refcompiler.interpreter import affine
 from refcompiler.interpreter.affine import Affine
 from refcompiler.interpreter.dispatch import interprets
@@ -106,3 +106,10 @@ def gather(programs: Programs, op: Gather, x: Val, index: Numbers) -> Val:
         return np.take_along_axis(wide, at, axis)
 
     return with_shape(x, picked)
+
+
+@interprets("butterfly")
+def butterfly(programs: Programs, op: Butterfly, x: Val) -> Val:
+    axis, extent = op.axis + 1, op.x.type.shape[op.axis]
+    order = np.arange(extent) ^ op.mask
+    return with_shape(x, lambda array: array if array.shape[axis] == 1 else np.take(array, order, axis))

@@ -82,6 +82,32 @@ def _along_axis(state: Lowering, op: Op) -> Value:
     return place if stride == 1 else state.op("mul", place, state.constant(stride))
 
 
+@lowers("butterfly")
+def lower_butterfly(state: Lowering, op: Op) -> None:
+    """Bits of the mask that are registers rename those, lanes exchange by shuffles, warps through shared memory."""
+    layout, value = layout_of(op.x), state.value(op.x)
+    if isinstance(value, Constant) or (count_of(value.type) == 1 and layout.num_registers > 1):
+        state.set(op.result, state.vector(op.x))
+        return
+    registers, lanes, warps = (
+        sum(1 << bit for bit, basis in enumerate(layout.bases(name)) if basis[op.axis] & op.mask)
+        for name in ("register", "lane", "warp")
+    )
+    order = [register ^ registers for register in range(layout.num_registers)]
+    if not warps:
+        value = state.pick(value, order)
+        state.set(op.result, state.op("shfl_xor", value, mask=lanes) if lanes else value)
+        return
+    rows = row_major(layout.shape)
+    store = shared_access(layout, rows, element_bytes(op.x), store=True)
+    load = shared_access(layout, rows, element_bytes(op.x), store=False)
+    buffer = stored(state, value, store, rows.size("offset"))
+    distance = op.mask * prod(layout.shape[op.axis + 1 :])
+    places = [layout.packed_at(register=register) ^ distance for register in range(layout.num_registers)]
+    index = state.index(load.pieces, places, additive=False)
+    state.set(op.result, state.op("ld_shared", buffer, state.splat(index, len(places))))
+
+
 @lowers("expand_dims", "trans")
 def lower_view(state: Lowering, op: Op) -> None:
     """The type rule gives the result the operand's layout, seen in the other shape: registers stay as they are."""

@@ -79,6 +79,9 @@ class _Assigner:
             self.combine(op)
         elif op.name == "gather":
             self.gather(op)
+        elif op.name == "butterfly":
+            new = self.emit(self.block, op.name, self.get(op.x, self.homes.of(op.result)), like=op, **op.attrs)
+            self.values[op.result] = new.result
         elif op.results and isinstance(op.results[0].type, BlockType):
             home = self.homes.of(op.results[0])
             if home is not None and op.name not in STRUCTURAL:

@@ -132,3 +132,30 @@ class Gather(Op, name="gather", levels=BLOCKS):
             lambda: f"apart from axis {self.axis} the shapes must be equal, got {source} and {picked}",
             "index",
         )
+
+
+class Butterfly(Op, name="butterfly"):
+    """Element i along ``axis`` of the result is element i ^ ``mask`` of ``x``.  Spec: shape.flip, sort.sort"""
+
+    x = operand()
+    axis = attr(int)
+    mask = attr(int)
+
+    def infer(self) -> list[Type]:
+        return [self.x.type]
+
+    def verify(self, require) -> None:
+        shape = shape_of(self.x.type)
+        require(
+            0 <= self.axis < len(shape),
+            "shape.flip#E1",
+            lambda: f"axis {self.axis} is out of range for {self.x.type}",
+            "axis",
+        )
+        extent = shape[self.axis]
+        require(
+            0 < self.mask < extent and not extent & (extent - 1),
+            "ir.attribute",
+            lambda: f"a mask below an extent that is a power of two, got {self.mask} and {extent}",
+            "mask",
+        )

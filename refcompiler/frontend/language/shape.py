@@ -58,12 +58,17 @@ def broadcast_to(input, *shape):
 def broadcast(input, other):
     """Both values broadcast to their common shape. Spec: shape.broadcast"""
     c = here()
-    values = [semantics.to_value(c, v, at) for v, at in ((input, "input"), (other, "other"))]
-    shape = join_shapes(*(shape_of(v.type) for v in values))
+    values = (semantics.to_value(c, v, at) for v, at in ((input, "input"), (other, "other")))
+    return broadcast_pair(c, *values, "other")
+
+
+def broadcast_pair(c: Context, x: Value, y: Value, at: str) -> tuple[Value, Value]:
+    """Both in their common shape; ``at`` is the argument to blame."""
+    shape = join_shapes(shape_of(x.type), shape_of(y.type))
     if shape is None:
-        shown = " and ".join(str(list(shape_of(v.type))) for v in values)
-        raise c.error("shape.broadcast#E1", f"the shapes {shown} do not broadcast", "other")
-    return tuple(_grown(c, v, shape) for v in values)
+        shown = " and ".join(str(list(shape_of(v.type))) for v in (x, y))
+        raise c.error("shape.broadcast#E1", f"the shapes {shown} do not broadcast", at)
+    return _grown(c, x, shape), _grown(c, y, shape)
 
 
 def _grown(c: Context, value: Value, shape: tuple[int, ...]) -> Value:
