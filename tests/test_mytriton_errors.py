@@ -115,3 +115,42 @@ def test_a_launch_is_refused_by_the_name_of_the_argument(what):
     keywords = {} if what == "an argument too many" else {"BLOCK": 16}
     with pytest.raises(LaunchError, match=message):
         kernel[1](*arguments(np.zeros(16, np.float32)), **keywords)
+
+
+# --------------------------------------------------------------------------- the exceptions that scripts catch
+@pytest.mark.parametrize(
+    "launch, kinds",
+    [
+        (lambda k, x: k[1](x, x, 3, 0.5, BLOCK=tl.float32), (CompileError, TypeError)),
+        (lambda k, x: k[1](None, x, 3, 0.5, BLOCK=16), (CompileError, TypeError)),
+        (lambda k, x: k[1]("x", x, 3, 0.5, BLOCK=16), (LaunchError, TypeError)),
+        (lambda k, x: k[1](x, x, 3), (LaunchError, TypeError)),
+        (lambda k, x: k(x, x, 3, 0.5), (LaunchError, ValueError)),
+        (lambda k, x: k[-1](x, x, 3, 0.5, BLOCK=16), (LaunchError, ValueError)),
+        (lambda k, x: k[1.5](x, x, 3, 0.5, BLOCK=16), (LaunchError, ValueError)),
+    ],
+)
+def test_errors_are_pythons_too(launch, kinds):
+    kernel = kernel_of("tl.store(out + i, tl.load(x + i) + s, i < n)")
+    for kind in kinds:
+        with pytest.raises(kind):
+            launch(kernel, np.zeros(16, np.float32))
+
+
+def test_a_backend_that_is_none_is_a_value_error(monkeypatch):
+    monkeypatch.setenv("MYTRITON_BACKEND", "metal")
+    with pytest.raises(ValueError, match="metal"):
+        kernel_of("tl.store(out + i, s)")[1](np.zeros(16, np.float32), np.zeros(16, np.float32), 3, 0.5, BLOCK=16)
+
+
+def test_what_is_no_function_is_a_type_error_at_its_decoration():
+    with pytest.raises(TypeError):
+        mytriton.jit(print)
+
+
+def test_an_error_keeps_its_place_and_can_be_made_again():
+    with pytest.raises(TypeError) as caught:
+        kernel_of("v = nn + 1")[1](np.zeros(16, np.float32), np.zeros(16, np.float32), 3, 0.5, BLOCK=16)
+    assert "error[language.syntax#E2]" in str(caught.value) and "^^" in str(caught.value)
+    make, parts = caught.value.__reduce__()
+    assert str(make(*parts)) == str(caught.value)

@@ -12,6 +12,7 @@ from refcompiler.frontend.rules import Rules
 from refcompiler.ir import Op
 from refcompiler.jit import CompiledKernel
 from refcompiler.jit import jit as triton_jit
+from refcompiler.mytriton.errors import pythons_errors
 from refcompiler.runtime import is_device_array
 
 # Python's own functions and values around a kernel are part of it.
@@ -31,11 +32,13 @@ class LaunchResult(NamedTuple):
 
 class Kernel:
     """A kernel with mytriton's surface. ``kernel[grid](*args, **kwargs)`` compiles it for the arguments, runs it (NumPy
-    arrays in the interpreter, device arrays on their GPU) and gives a LaunchResult."""
+    arrays in the interpreter, device arrays on their GPU) and gives a LaunchResult. What it refuses is a TypeError or a
+    ValueError as well as an error of ``refcompiler.errors``."""
 
     def __init__(self, fn: Callable[..., Any]):
         self.fn = fn
-        self.compiler = triton_jit(fn, profile="ext.any_extent")
+        with pythons_errors():
+            self.compiler = triton_jit(fn, profile="ext.any_extent")
         self.compiler.source.rules = RULES
         self.__kernel_source__ = self.compiler.source  # kernels may call it
         self.__name__, self.__doc__ = self.compiler.__name__, self.compiler.__doc__
@@ -57,17 +60,19 @@ class Kernel:
         self.compiler.clear_cache()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.compiler(*args, **kwargs)  # raises: a launch needs a grid
+        with pythons_errors():
+            return self.compiler(*args, **kwargs)  # raises: a launch needs a grid
 
     __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
 
     def __getitem__(self, grid: Any) -> Callable[..., LaunchResult]:
         def launch(*args: Any, **kwargs: Any) -> LaunchResult:
-            values, named = self._positional(args), self._named(kwargs)
-            code = backend()
-            if "backend" not in named and any(map(is_device_array, (*values, *named.values()))):
-                named["backend"] = code  # NumPy arrays run in the interpreter, whatever the source text is for
-            return _result(self.compiler[grid](*values, **named), code)
+            with pythons_errors():
+                values, named = self._positional(args), self._named(kwargs)
+                code = backend()
+                if "backend" not in named and any(map(is_device_array, (*values, *named.values()))):
+                    named["backend"] = code  # NumPy arrays run in the interpreter, whatever the source text is for
+                return _result(self.compiler[grid](*values, **named), code)
 
         return launch
 
