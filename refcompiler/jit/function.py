@@ -51,7 +51,7 @@ class JitFunction:
             self._own["profile"] = profile
         self._lock = threading.Lock()
         self._cache: dict[Any, CompiledKernel] = {}
-        self._prepared = PreparedLaunches()
+        self._launches = PreparedLaunches(self._long_way)
         self._names: tuple[frozenset[str], frozenset[str]] | None = None
 
     @property
@@ -69,17 +69,13 @@ class JitFunction:
     __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
-        return functools.partial(self._run, grid)
+        return functools.partial(self._launches.run, grid)
 
-    def _run(self, grid: Grid, /, *args: Any, **kwargs: Any) -> CompiledKernel:
-        values = (*args, *kwargs.values()) if kwargs else args
-        prepared = self._prepared.find(values, kwargs)
-        if prepared is not None:
-            return prepared.run(grid, values)
+    def _long_way(self, grid: Grid, args: tuple, kwargs: dict[str, Any]) -> CompiledKernel:
         # A parameter of the kernel may have such a name: then the argument is the kernel's.
         own = {n: kwargs[n] for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
         rest = {n: v for n, v in kwargs.items() if n not in own}
-        return self._launch(grid, args, rest, **own, call=(values, kwargs))
+        return self._launch(grid, args, rest, **own, call=(args, kwargs))
 
     def _takes(self, name: str) -> bool:
         return any(p.name == name for p in self.source.parameters)
@@ -119,7 +115,7 @@ class JitFunction:
             infos = {a.parameter.name: a.info for a in arguments if a.info is not None}
             queued = kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream, chosen)
             if queued and call is not None:
-                self._prepared.add(*call, arguments, options, kernel)
+                self._launches.add(*call, arguments, options, kernel)
         return kernel
 
     def warmup(self, *args: Any, grid: Grid = (1,), **kwargs: Any) -> CompiledKernel:
@@ -154,7 +150,7 @@ class JitFunction:
         """Forget every specialisation in memory."""
         with self._lock:
             self._cache.clear()
-            self._prepared.clear()
+            self._launches.clear()
 
     # --- the cache in memory
     def _kernel(

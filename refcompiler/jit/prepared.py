@@ -1,15 +1,17 @@
-"""Launches prepared for what their arguments were specialised on: found by asking each argument, with no lock or copy.
+"""Launches prepared for what their arguments were specialised on: found by a look-up, with no lock, copy or check left.
 
 A launch on a GPU is prepared after it went the long way once. The next one with arguments of the same types, the same
 properties (dtype, alignment, range of integers) and equal compile-time values needs a look-up, the addresses of its
-arrays, and the driver. Whatever is not plain goes the long way every time: annotated parameters, arrays of libraries
-that are neither CuPy nor torch, several GPUs.
+arrays, and the driver. Whatever is not plain goes the long way every time: annotated parameters, arrays of several
+libraries or of one that is neither CuPy nor torch, several GPUs.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -21,158 +23,186 @@ from refcompiler.jit.specialize import Argument, constexpr_key
 from refcompiler.runtime import gpu, launcher, streams
 from refcompiler.runtime.arrays import device_reader
 
-Asker = Callable[[Any], Any]
-_I32, _I64, _U64 = ((d.min_int, d.max_int) for d in (I32, I64, U64))
+Pick = Callable[[Sequence[Any]], tuple]
 
 
-def _integer(value: int) -> str:
-    """Type and hint of an integer; OverflowError for one that no type holds."""
-    if _I32[0] <= value <= _I32[1]:
-        return "i32:1" if value == 1 else "i32" if value & 15 else "i32:16"
-    if _I64[0] <= value <= _I64[1]:
-        return "i64" if value & 15 else "i64:16"
-    if value <= _U64[1] and value > 0:
-        return "u64" if value & 15 else "u64:16"
-    raise OverflowError(value)
+class _Kinds(dict):
+    """Integers -> their type and hint, made when asked for; OverflowError for one that no type holds."""
+
+    LARGEST = 10_000
+
+    def __missing__(self, value: int) -> tuple[str, int]:
+        number = int(value)
+        fitting = (d.name for d in (I32, I64, U64) if d.min_int <= number <= d.max_int)
+        name = next(fitting, None)
+        if name is None:
+            raise OverflowError(value)
+        kind = (name, 1 if number == 1 else 16 if number % 16 == 0 else 0)
+        if len(self) < self.LARGEST:
+            self[number] = kind
+        return kind
 
 
-def _itself(value: Any) -> Any:
-    """The identity of a value whose type is part of the call."""
-    return value
+_kind_of = _Kinds().__getitem__
+_INTEGERS = frozenset({int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64})
+_OTHER_NUMBERS = frozenset({float, bool, np.bool_, np.float16, np.float32, np.float64})
+_EXACT = frozenset({int, bool, str, type(None)})  # of one type, equal means the same; not so floats
 
 
-def _nothing(value: Any) -> None:
-    """The answer for what does not decide which code runs."""
+def _pick(places: Sequence[int]) -> Pick:
+    """The values at these places, as a tuple."""
+    if len(places) > 1:
+        return operator.itemgetter(*places)
+    return (lambda values: (values[places[0]],)) if places else lambda values: ()
 
 
-# What is asked of the arguments of run-time parameters, by their type; arrays are added when first met.
-_NUMBERS: dict[type, Asker] = {int: _integer, float: _nothing, bool: _nothing, np.bool_: _nothing}
-_NUMBERS |= {kind: lambda value: _integer(int(value)) for kind in (np.int32, np.int64, np.uint8, np.uint32, np.uint64)}
-_NUMBERS |= dict.fromkeys((np.float16, np.float32, np.float64), _nothing)
-_EXACT: dict[type, Asker] = dict.fromkeys((int, bool, str, type(None)), _itself) | {float: float.hex}
+# What values are to a launch: see ``Call``. A "number" is a run-time float or bool, which decides nothing.
+ROLES = ("array", "integer", "exact", "other")
 
 
 class Launch:
-    """One kernel with the arguments of one form of call, ready to be queued."""
+    """One kernel, ready to be queued with the arguments of one form of call."""
 
-    __slots__ = (
-        "are_current", "function", "kernel", "meta", "names", "readers", "shared_bytes", "stream_at", "stream_of",
-        "threads",
-    )  # fmt: skip
+    __slots__ = ("are_current", "arrange", "function", "kernel", "meta", "shared_bytes", "threads")
 
-    def __init__(self, kernel: CompiledKernel, form: Form, meta: Mapping[str, Any]):
-        self.kernel, self.meta = kernel, meta
-        self.names, self.readers, self.stream_at, self.stream_of = form[1:]
+    def __init__(self, kernel: CompiledKernel, arrange: Pick, meta: Mapping[str, Any]):
+        self.kernel, self.arrange, self.meta = kernel, arrange, meta
         self.are_current = kernel.compiled.dependencies.are_current
-        self.function, self.threads, self.shared_bytes = (
-            kernel.function,
-            kernel.build.threads,
-            kernel.build.shared_bytes,
-        )
-
-    def run(self, grid: Any, values: Sequence[Any]) -> CompiledKernel:
-        """Queue the kernel on ``grid`` with the arguments ``values``, in the order of the call."""
-        if callable(grid):
-            grid = grid(dict(zip(self.names, values, strict=True)) | self.meta)
-        if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and 0 < grid[0] <= launcher.GRID_LIMITS[0]:
-            x, y, z = grid[0], 1, 1
-        else:
-            x, y, z = resolve_grid(grid, {}, self.kernel.name)
-            if not x * y * z:
-                return self.kernel
-        given = None if self.stream_at is None else values[self.stream_at]
-        stream = self.stream_of() if given is None else streams.handle_of(given)
-        numbers = [values[at] if read is None else read(values[at]) for at, read in self.readers]
-        launcher.submit(self.function, x, y, z, self.threads, self.shared_bytes, numbers, stream)
-        return self.kernel
+        self.function = kernel.function
+        self.threads, self.shared_bytes = kernel.build.threads, kernel.build.shared_bytes
 
 
 class Call:
-    """The calls with arguments of the same types, passed the same way: what to ask, and the launches by the answers."""
+    """A form of call: the values of the same types, passed the same way. What tells its launches apart is the dtypes,
+    the alignment, the integers' kinds, and values known while compiling; ``plain`` gives the integers and such values,
+    or a new object where equal ones may differ (0.0 and -0.0)."""
 
-    __slots__ = ("askers", "launches")
+    __slots__ = (
+        "addresses_of", "arrays", "exact", "facts_of", "integers", "last", "launches", "names", "others", "plain",
+        "stream_at", "stream_of",
+    )  # fmt: skip
 
-    def __init__(self, askers: Sequence[Asker]):
-        self.askers = askers
-        self.launches: dict[tuple, Launch] = {}
+    def key(self, values: Sequence[Any], arrays: tuple, addresses: Sequence[int]) -> tuple:
+        """What decides which launch serves ``values``, among which are ``arrays`` at ``addresses``."""
+        return (
+            config.backend_setting(),
+            *[address & 15 == 0 for address in addresses],
+            *map(self.facts_of, arrays),
+            *map(_kind_of, self.integers(values)),
+            *self.exact(values),
+            *map(constexpr_key, self.others(values)),
+        )
 
 
 class PreparedLaunches:
-    """The prepared launches of one kernel function."""
+    """The prepared launches of one kernel function; ``long_way(grid, args, keywords)`` serves all others."""
 
-    def __init__(self) -> None:
-        self.calls: dict[tuple, Call] = {}
+    def __init__(self, long_way: Callable[[Any, tuple, dict[str, Any]], CompiledKernel]):
+        self.long_way = long_way
+        self.clear()
 
-    def find(self, values: Sequence[Any], keywords: Mapping[str, Any]) -> Launch | None:
-        """The launch for these arguments (positional ones first), or None where the long way must be gone."""
+    def run(self, grid: Any, /, *args: Any, **keywords: Any) -> CompiledKernel:
+        """Launch on ``grid``."""
+        values = (*args, *keywords.values()) if keywords else args
         try:
-            call = self.calls[(*keywords, *map(type, values))]
-            launch = call.launches[(config.backend_setting(), *[ask(v) for ask, v in zip(call.askers, values)])]  # noqa: B905
+            form = (*keywords, *map(type, values))
+            known, call = self.last
+            if form != known:
+                call = self.calls[form]
+                self.last = form, call
+            arrays = call.arrays(values)
+            addresses = [*map(call.addresses_of, arrays)]
+            # Most launches are as the last one was: comparing is cheaper than asking each argument and hashing.
+            unaligned = reduce(operator.or_, addresses, 0) & 15
+            seen = (
+                config.backend_setting(),
+                object() if unaligned else None,
+                call.plain(values),
+                *map(call.facts_of, arrays),
+            )
+            known, launch = call.last
+            if seen != known:
+                launch = call.launches[call.key(values, arrays, addresses)]
+                call.last = seen, launch
         except (KeyError, OverflowError, TypeError):  # not met before, or an error that the long way explains
-            return None
-        return launch if launch.are_current() else None
+            return self.long_way(grid, args, keywords)
+        if not launch.are_current():
+            return self.long_way(grid, args, keywords)
+        if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and 0 < grid[0] <= launcher.GRID_LIMITS[0]:
+            x, y, z = grid[0], 1, 1
+        else:
+            meta = dict(zip(call.names, values, strict=True)) | launch.meta
+            x, y, z = resolve_grid(grid, meta, launch.kernel.name)
+            if not x * y * z:
+                return launch.kernel
+        given = None if call.stream_at is None else values[call.stream_at]
+        stream = call.stream_of() if given is None else streams.handle_of(given)
+        numbers = launch.arrange((*addresses, *values))
+        launcher.submit(launch.function, x, y, z, launch.threads, launch.shared_bytes, numbers, stream)
+        return launch.kernel
 
     def clear(self) -> None:
-        self.calls.clear()
+        """Forget all of them."""
+        self.calls: dict[tuple, Call] = {}
+        self.last: tuple = (None, None)
 
     def add(
         self,
-        values: Sequence[Any],
+        args: Sequence[Any],
         keywords: Mapping[str, Any],
         arguments: Sequence[Argument],
-        defaults: Mapping[str, Any],
+        options: Mapping[str, Any],
         kernel: CompiledKernel,
     ) -> None:
-        """Prepare the launch that just went the long way: ``arguments`` are those it bound, ``defaults`` the options
-        and values that it did not name."""
-        form = _form(values, keywords, arguments, kernel)
-        if form is None:
+        """Prepare the launch that just went the long way; ``arguments`` are those it bound."""
+        positional = [a.parameter.name for a in arguments if a.parameter.kind is not a.parameter.kind.KEYWORD_ONLY]
+        given = dict(zip(positional, args, strict=False)) | dict(keywords)
+        bound = {a.parameter.name: a for a in arguments}
+        params = kernel.build.abi.params
+        made = _form(given, bound)
+        if made is None or gpu.device_count() > 1 or not all(p.name in given for p in params):
             return
-        meta = {a.parameter.name: a.value for a in arguments if a.parameter.name not in form.names} | dict(defaults)
-        call = self.calls.setdefault((*keywords, *map(type, values)), Call(form.askers))
-        answers = [ask(v) for ask, v in zip(form.askers, values, strict=True)]
-        call.launches[(config.backend_setting(), *answers)] = Launch(kernel, form, meta)
+        values = tuple(given.values())
+        call = self.calls.setdefault((*keywords, *map(type, values)), made)
+        arrays = call.arrays(values)
+        names = [n for n in given if n in bound and bound[n].info is not None]
+        order = [names.index(p.name) if p.name in names else len(names) + call.names.index(p.name) for p in params]
+        meta = {name: a.value for name, a in bound.items() if name not in given} | dict(options)
+        key = call.key(values, arrays, [*map(call.addresses_of, arrays)])
+        call.launches[key] = Launch(kernel, _pick(order), meta)
+        call.last = (None, None)
 
 
-class Form(NamedTuple):
-    """How calls of one form are answered: what to ask of each value; names of the values; for each parameter of the
-    machine code which value it is and how to read an address of it; which value is the stream; else whose it is."""
-
-    askers: tuple[Asker, ...]
-    names: tuple[str, ...]
-    readers: tuple[tuple[int, Callable | None], ...]
-    stream_at: int | None
-    stream_of: Callable[[], int]
-
-
-def _form(
-    values: Sequence[Any], keywords: Mapping[str, Any], arguments: Sequence[Argument], kernel: CompiledKernel
-) -> Form | None:
-    """The form of a call, or None where such calls go the long way."""
-    positional = [a.parameter.name for a in arguments if a.parameter.kind is not a.parameter.kind.KEYWORD_ONLY]
-    names = (*positional[: len(values) - len(keywords)], *keywords)
-    given = dict(zip(names, values, strict=True))
-    bound = {a.parameter.name: a for a in arguments}
-    askers = [_asker(bound.get(name), name, value) for name, value in given.items()]
-    libraries = {a.info.library for a in arguments if a.info is not None}
-    stream_of = streams.OF_LIBRARY.get(libraries.pop()) if len(libraries) == 1 else None
-    params = kernel.build.abi.params
-    if stream_of is None or gpu.device_count() > 1 or None in askers or not all(p.name in given for p in params):
+def _form(given: Mapping[str, Any], bound: Mapping[str, Argument]) -> Call | None:
+    """The form of a call with values by name, or None where such calls go the long way."""
+    places: dict[str, list[int]] = {role: [] for role in (*ROLES, "number", "stream")}
+    for at, (name, value) in enumerate(given.items()):
+        role = _role(bound.get(name), name, value)
+        if role is None:
+            return None
+        places[role].append(at)
+    readers = {device_reader(a.info.library, a.value) for a in bound.values() if a.info is not None}
+    reader = readers.pop() if len(readers) == 1 else None
+    if reader is None:
         return None
-    readers = tuple(
-        (names.index(p.name), device_reader(given[p.name]).address if p.kind == "pointer" else None) for p in params
-    )
-    stream_at = names.index("stream") if "stream" in given and "stream" not in bound else None
-    return Form(tuple(askers), names, readers, stream_at, stream_of)
+    call = Call()
+    call.names, call.launches, call.last = tuple(given), {}, (None, None)
+    call.arrays, call.integers, call.exact, call.others = map(_pick, map(places.get, ROLES))
+    call.plain = _pick(places["integer"] + places["exact"]) if not places["other"] else lambda values: object()
+    call.facts_of, call.addresses_of = reader.facts, reader.address
+    call.stream_of = streams.reader(reader.library)
+    call.stream_at = places["stream"][0] if places["stream"] else None
+    return call
 
 
-def _asker(argument: Argument | None, name: str, value: Any) -> Asker | None:
-    """What to ask of a value; None where only the long way knows."""
+def _role(argument: Argument | None, name: str, value: Any) -> str | None:
+    """What a value is to a launch; None where only the long way knows."""
+    if argument is None and name == "stream":
+        return "stream"
     if argument is None or argument.type is None:  # of the launch or the compiler, or known while compiling
-        return _nothing if argument is None and name == "stream" else _EXACT.get(type(value), constexpr_key)
+        return "exact" if type(value) in _EXACT else "other"
     if not argument.plain:
         return None
-    if argument.info is None:
-        return _NUMBERS.get(type(value))
-    reader = device_reader(value)
-    return reader.kind if reader is not None else None
+    if argument.info is not None:
+        return "array"
+    return "integer" if type(value) in _INTEGERS else "number" if type(value) in _OTHER_NUMBERS else None

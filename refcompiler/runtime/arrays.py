@@ -100,43 +100,23 @@ def reachable(info: ArrayInfo) -> tuple[np.ndarray, int]:
 
 
 class DeviceReader(NamedTuple):
-    """How launches read the device arrays of one type: ``kind`` gives what code depends on (dtype and alignment), or
-    raises KeyError for an array in host memory or of another dtype; ``address`` the address of element 0."""
+    """How launches read the arrays of one library: ``facts`` of an array decide which code runs on it, ``address`` is
+    that of element 0."""
 
-    kind: Callable[[Any], str]
+    library: str
+    facts: Callable[[Any], Any]
     address: Callable[[Any], int]
 
 
-def device_reader(x: Any) -> DeviceReader | None:
-    """The reader of the type of a device array of CuPy or torch, of which ``describe`` has seen the dtype."""
-    describer = _describer(x)
-    if describer is _describe_cupy:
-        return _CUPY_READER
-    return _TORCH_READER if describer is _describe_torch and hasattr(type(x), "is_cuda") else None
+def device_reader(library: str, example: Any) -> DeviceReader | None:
+    """The reader of arrays like ``example`` of a library, None where they must be described one by one."""
+    return _READERS.get(library) if library != "torch" or hasattr(type(example), "is_cuda") else None
 
 
-def _cupy_kind(x: Any) -> str:
-    return _NUMPY_KINDS[x.dtype][not x.data.ptr & 15]
-
-
-def _torch_kind(x: Any) -> str:
-    if not x.is_cuda:
-        raise KeyError("host")
-    dtype = x.dtype
-    if dtype not in _TORCH_KINDS:
-        _TORCH_KINDS[dtype] = _kinds(_TORCH_DTYPES[dtype][0])
-    return _TORCH_KINDS[dtype][not x.data_ptr() & 15]
-
-
-def _kinds(name: str) -> tuple[str, str]:
-    """Unaligned, and aligned to 16 bytes."""
-    return f"*{name}", f"*{name}:16"
-
-
-_NUMPY_KINDS = {dtype: _kinds(name) for dtype, (name, _) in _NUMPY_DTYPES.items()}
-_TORCH_KINDS: dict[Any, tuple[str, str]] = {}
-_CUPY_READER = DeviceReader(_cupy_kind, operator.attrgetter("data.ptr"))
-_TORCH_READER = DeviceReader(_torch_kind, operator.methodcaller("data_ptr"))
+_READERS = {
+    "cupy": DeviceReader("cupy", operator.attrgetter("dtype"), operator.attrgetter("data.ptr")),
+    "torch": DeviceReader("torch", operator.attrgetter("dtype", "is_cuda"), operator.methodcaller("data_ptr")),
+}
 
 # The describer of each type met, so that the launch path pays one look-up.
 _DESCRIBERS: dict[type, Callable[[Any], ArrayInfo] | None] = dict.fromkeys((bool, int, float, str, type(None)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -32,12 +33,18 @@ _PLAIN_FLOATS = frozenset({float, np.float32, np.float64})
 class Function:
     """A loaded kernel: its handle, valid in every context, its ABI, and buffers for its arguments."""
 
-    __slots__ = ("abi", "buffers", "entry", "kernel", "library", "pack_into", "plain", "queue", "shared_granted")
+    __slots__ = (
+        "abi", "buffers", "cupy_queue", "entry", "handle", "kernel", "library", "pack_into", "plain", "queue",
+        "shared_granted",
+    )  # fmt: skip
 
     def __init__(self, entry: str, abi: KernelABI, library: Any, kernel: Any):
         self.entry, self.abi = entry, abi
         self.library, self.kernel = library, kernel
         self.pack_into, self.queue = abi.packing.pack_into, gpu.driver().cuLaunchKernel
+        # CuPy's own way to the same function of the driver takes two thirds of the time, where CuPy is loaded.
+        self.handle = int(kernel)
+        self.cupy_queue = getattr(_cupy_driver(), "launchKernel", None)
         # Free buffers; list.pop and list.append are atomic, so no two threads ever hold the same one.
         self.buffers: list[ArgumentBuffer] = []
         self.plain = tuple(_plain_types(param) for param in abi.visible)
@@ -45,6 +52,11 @@ class Function:
 
     def __repr__(self) -> str:
         return f"Function({self.entry})"
+
+
+def _cupy_driver() -> Any:
+    cupy = sys.modules.get("cupy")
+    return getattr(getattr(cupy, "cuda", None), "driver", None)
 
 
 def _plain_types(param: Param) -> frozenset[type] | None:
@@ -134,6 +146,13 @@ def submit(
         function.pack_into(buffer.memory, 0, *values)
     except (struct.error, OverflowError):
         function.pack_into(buffer.memory, 0, *_converted(function, values))
+    if function.cupy_queue is not None:
+        try:
+            function.cupy_queue(function.handle, x, y, z, num_threads, 1, 1, shared_bytes, stream, buffer.address, 0)
+            function.buffers.append(buffer)
+            return
+        except Exception:  # refused: nothing was queued, and below the driver says why
+            pass
     queue = function.queue
     status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, stream, buffer.address, 0)[0]
     if status:

@@ -5,6 +5,7 @@ Libraries are asked only if the program has imported them.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -32,8 +33,14 @@ def torch_stream(device: int) -> int:
         return torch.cuda.current_stream(device).cuda_stream
 
 
-# Whose current stream a kernel is queued on whose arrays are all of one library and on device 0.
-OF_LIBRARY: dict[str, Callable[[], int]] = {"cupy": cupy_stream, "torch": lambda: torch_stream(0)}
+def reader(library: str) -> Callable[[], int]:
+    """A function that gives the handle of the current stream of CuPy or torch on the first GPU, as fast as can be."""
+    module = sys.modules.get(library)
+    if library == "cupy" and module is not None:
+        current = module.cuda.get_current_stream
+        return lambda: current().ptr
+    raw = getattr(getattr(module, "_C", None), "_cuda_getCurrentRawStream", None)
+    return functools.partial(raw if raw is not None else torch_stream, 0)
 
 
 def handle_of(stream: Any) -> int:
