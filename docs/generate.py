@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 import coming_from_parts  # noqa: E402  beside this file, and needs the packages
+import findings_parts  # noqa: E402
 import readme_parts  # noqa: E402
 
 PACKAGES = ("refcompiler", "conformance", "oracles")
@@ -78,6 +79,7 @@ def environment() -> str:
 PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     *readme_parts.PARTS,
     *coming_from_parts.PARTS,
+    *findings_parts.PARTS,
     ("docs/architecture.md", "module map", module_map),
     ("docs/reference.md", "ops", ops),
     ("docs/reference.md", "environment", environment),
