@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from refcompiler.emitters.mlir import control, elementwise, memory, thread  # noqa: F401  they fill the table
 from refcompiler.emitters.mlir import types as t
+from refcompiler.emitters.mlir.arrays import is_long, write_long
 from refcompiler.emitters.mlir.names import entry_name
 from refcompiler.emitters.mlir.prelude import prelude_for
 from refcompiler.emitters.mlir.writer import Writer
-from refcompiler.ir.core import Func
+from refcompiler.ir.core import Func, Op
 from refcompiler.ir.types import BOOL
+
+
+class _Kernel(Writer):
+    """The writer of one kernel, to which long vectors are arrays."""
+
+    def write(self, op: Op) -> None:
+        if is_long(op):
+            write_long(self, op)
+        else:
+            super().write(op)
 
 
 def emit(func: Func) -> str:
     """The MLIR module of a SIMT function: what it needs of the prelude, shared memory, and the kernel."""
-    writer = Writer(func)
+    writer = _Kernel(func)
     parameters = []
     for param in func.params:
         writer.param(param)
@@ -26,11 +37,12 @@ def emit(func: Func) -> str:
     writer.block(func.body)
     head = f"  gpu.func @{entry_name(func)}({', '.join(parameters)}) kernel attributes {{"
     bounds = f"known_block_size = array<i32: {func.attrs['threads']}, 1, 1>, nvvm.minctasm = 1 : i32}} {{"
-    constants = [f"    {name} = {text}" for name, text in writer.constants.items()]
-    body = "\n".join([head + bounds, *constants, *writer.lines, "    gpu.return", "  }"])
+    before = [f"    {name} = {text}" for name, text in writer.constants.items()]
+    before += [f"    {text}" for text in writer.allocations]
+    body = "\n".join([head + bounds, *before, *writer.lines, "    gpu.return", "  }"])
     prelude = prelude_for(body)
     shared = (
         "  llvm.mlir.global external @shared() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>\n"
     )
-    before = (shared if func.attrs.get("shared_bytes") else "") + prelude
-    return f"gpu.module @kernels {{\n{before}{body}\n}}\n"
+    outside = "".join(writer.tables) + (shared if func.attrs.get("shared_bytes") else "") + prelude
+    return f"gpu.module @kernels {{\n{outside}{body}\n}}\n"

@@ -11,9 +11,7 @@ from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.elementwise import cast
 from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Op, Value
-from refcompiler.ir.types import BOOL, I8, I64, DType, Element, element_of
-
-POINTER_BYTES = 8
+from refcompiler.ir.types import BOOL, I8, I64, Element, element_of
 
 
 @writes("addptr")
@@ -82,10 +80,6 @@ def _masks(w: Writer, mask: Value | None, count: int) -> Sequence[str | None]:
     return [None] * count if mask is None else w.registers(mask, count)
 
 
-def _bytes(element: Element) -> int:
-    return element.itemsize if isinstance(element, DType) else POINTER_BYTES
-
-
 def _other(w: Writer, op: Op, access: int, element: Element) -> str:
     """What masked-off lanes get: anything, so zero, where the program does not say."""
     if op.other is None:
@@ -99,7 +93,7 @@ def _other(w: Writer, op: Op, access: int, element: Element) -> str:
 def _load(w: Writer, op: Op, place: str, space: str, element: Element) -> str:
     """``width`` registers by one access."""
     type_ = t.vector(t.memory_type(element), op.width)
-    size = _bytes(element) * op.width
+    size = t.itemsize(element) * op.width
     flag = ptx_flag(op) if op.name == "ld_global" else None
     if flag:
         loaded = _ptx_load(w, f"ld.{PTX_ACCESSES[op.name][flag]}", place, type_, size)
@@ -121,7 +115,7 @@ def _store_all(w: Writer, op: Op, places: list[str], space: str) -> None:
 
 def _store(w: Writer, op: Op, place: str, value: str, space: str, element: Element) -> None:
     type_ = t.vector(t.memory_type(element), op.width)
-    size = _bytes(element) * op.width
+    size = t.itemsize(element) * op.width
     flag = ptx_flag(op) if op.name == "st_global" else None
     if flag:
         _ptx_store(w, f"st.{PTX_ACCESSES[op.name][flag]}", place, value, type_, size)

@@ -27,6 +27,11 @@ def memory_type(element: Element) -> str:
     return "i8" if element is BOOL else element_type(element)
 
 
+def itemsize(element: Element) -> int:
+    """Bytes in memory."""
+    return element.itemsize if isinstance(element, DType) else 8
+
+
 def vector(element: str, count: int) -> str:
     """``count`` elements; a single one is a scalar."""
     return f"vector<{count}x{element}>" if count > 1 else element

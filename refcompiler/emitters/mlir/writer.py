@@ -37,6 +37,9 @@ class Writer:
         self.count = 0
         self.names: dict[Value, str] = {}
         self.constants: dict[str, str] = {}  # name -> its definition; all stand at the start of the kernel
+        self.allocations: list[str] = []  # of local memory; they stand after the constants
+        self.tables: list[str] = []  # numbers in memory
+        self.arrays: dict[Value, Any] = {}  # vectors that are too long for registers
         self.parts: dict[Value, list[str]] = {}  # registers of a vector, taken apart in this region or around it
 
     # --- lines
@@ -77,10 +80,24 @@ class Writer:
         self.names[value] = name
         return name
 
+    def allocate(self, text: str) -> str:
+        """Local memory, one place for each time that the thread runs."""
+        name = f"%array.{len(self.allocations)}"
+        self.allocations.append(f"{name} = {text}")
+        return name
+
+    def table(self, text: str) -> str:
+        """The symbol of numbers in memory."""
+        name = f"table.{len(self.tables)}"
+        self.tables.append(f"  llvm.mlir.global internal constant @{name}({text}\n")
+        return name
+
     def value(self, value: Value) -> str:
         """A scalar or a whole vector."""
         if isinstance(value, Constant):
             return self.constant(value.value, value.type)
+        if value in self.arrays:
+            return self.arrays[value].load(self, self.constant(0), count_of(value.type))
         return self.names[value]
 
     def constant(self, value: bool | int | float, dtype: Any = I32, count: int = 1) -> str:
@@ -135,11 +152,15 @@ class Writer:
         self.depth -= 1
         self.parts = outside
 
+    def write(self, op: Op) -> None:
+        """One op."""
+        WRITERS[op.name](self, op)
+
     def block(self, block: Block) -> None:
         """The ops of a block; the op around it writes what its terminator gives back."""
         for op in block.ops:
             if not op.terminator:
-                WRITERS[op.name](self, op)
+                self.write(op)
 
     def guarded(self, mask: str | None, inside: Callable[[], None]) -> None:
         """Statements without results where ``mask`` is true."""
