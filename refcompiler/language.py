@@ -1,6 +1,16 @@
 """The namespace `tl` of the kernel language: `import refcompiler.language as tl`."""
 
 from refcompiler.frontend.language import math
+from refcompiler.frontend.language.atomic import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+)
 from refcompiler.frontend.language.control import (
     assume,
     condition,
@@ -89,6 +99,14 @@ __all__ = [
     "argmin",
     "associative_scan",
     "assume",
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xchg",
+    "atomic_xor",
     "bfloat16",
     "block_type",
     "broadcast",

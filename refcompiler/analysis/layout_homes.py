@@ -19,14 +19,14 @@ class Anchors:
         self.axis, self.num_warps = axis, num_warps
         self.vectors: dict[tuple, tuple[int, int]] = {}  # (shape, order) -> (widest proven vector, its cap)
         for op in func.walk():
-            if op.name in ("load", "store") and access_shape(op):
+            if op.name in MEMORY and access_shape(op):
                 self._record(op)
 
     def _record(self, op: Op) -> None:
         shape, order = access_shape(op), self.order(op.pointer, access_shape(op))
         width = 1
         if shape_of(op.pointer.type) == shape:
-            width = self.axis.vector_width(order[0], op.pointer, op.mask)
+            width = self.axis.vector_width(order[0], op.pointer, op.mask) if op.name in ("load", "store") else 1
         cap = MAX_ACCESS_BYTES // element_of(op.pointer.type).pointee.itemsize
         widest, smallest_cap = self.vectors.get((shape, order), (1, MAX_ACCESS_BYTES))
         self.vectors[shape, order] = (max(widest, width), min(smallest_cap, cap))
@@ -67,8 +67,11 @@ class Anchors:
         return blocked(shape, [1] * len(shape), lanes, warps, order)
 
 
+MEMORY = frozenset({"load", "store", "atomic_rmw", "atomic_cas"})
+
+
 def access_shape(op: Op) -> tuple[int, ...]:
-    """The shape of a load or store at the tile level; () for a scalar access."""
+    """The shape of an access to memory at the tile level; () for a scalar access."""
     return shape_of(op.result.type) if op.results else shape_of(op.pointer.type)
 
 
@@ -129,7 +132,7 @@ class Homes:
                     self.homes[result] = self._home(op, result)
 
     def _home(self, op: Op, result: Value) -> LinearLayout | None:
-        if op.name == "load":
+        if op.name in MEMORY:
             return self.access(op)
         if op.name == "reduce":
             return self.combined(op).slice(op.axis)

@@ -66,13 +66,23 @@ def store(programs: Programs, op: Op, pointer: Pointer, value: Val, mask: Number
         write(programs, op, array, footprint, chosen, bits, dtype)
 
 
+# The clauses for an access out of bounds, poison in an address or a mask, and a write to a read-only array.
+_CLAUSES = {
+    "load": ("memory.load#E7", "memory.load#E8", ""),
+    "store": ("memory.store#E7", "memory.store#E8", "memory.store#E9"),
+    "atomic_rmw": ("atomic.rmw#E8", "atomic.rmw#E9", "atomic.rmw#E10"),
+    "atomic_cas": ("atomic.rmw#E8", "atomic.rmw#E9", "atomic.rmw#E10"),
+}
+_WHAT = {"load": "load of", "store": "store to", "atomic_rmw": "atomic on", "atomic_cas": "atomic on"}
+
+
 def active_lanes(programs: Programs, op: Op, pointer: Pointer, mask: Numbers | None, ndim: int) -> np.ndarray | None:
     """Which elements are accessed, as a bool array with ``ndim`` axes; None for all. Poison there is an error."""
     lanes = programs.active
     if lanes is not None:
         lanes = rank_up(lanes, ndim)
     if mask is not None:
-        programs.reject_poison(op, f"memory.{op.name}#E8", "the mask", programs.live(mask.poison), "mask")
+        programs.reject_poison(op, _CLAUSES[op.name][1], "the mask", programs.live(mask.poison), "mask")
         given = rank_up(mask.data, ndim)
         lanes = given if lanes is None else lanes & given
     if lanes is not None and lanes.all():
@@ -80,7 +90,7 @@ def active_lanes(programs: Programs, op: Op, pointer: Pointer, mask: Numbers | N
     if pointer.poison is not None:
         poison = rank_up_poison(pointer.poison, ndim)
         poison = poison if lanes is None else poison.restricted(lanes)
-        programs.reject_poison(op, f"memory.{op.name}#E8", "an address", poison, "pointer")
+        programs.reject_poison(op, _CLAUSES[op.name][1], "an address", poison, "pointer")
     return lanes
 
 
@@ -132,8 +142,7 @@ def write(
     """Store ``bits`` through the footprint where ``lanes`` is true; all three broadcast to each other."""
     if lanes is not None and not lanes.any():
         return
-    if not array.writeable:
-        raise programs.error(op, "memory.store#E9", f"store to {array.name}, which is read-only", "pointer")
+    check_writeable(programs, op, array)
     shape = np.broadcast_shapes(footprint.shape, bits.shape[1:], *(() if lanes is None else (lanes.shape[1:],)))
     footprint = footprint.broadcast(programs.count, shape)
     numbers = rank_up(programs.numbers, len(shape) + 1)
@@ -151,12 +160,18 @@ def write(
         footprint, bits, numbers = Scatter(index[chosen]), bits[chosen], numbers[chosen]
     array.region.before_write()
     if array.region.record is not None:
-        found = array.conflict(footprint, dtype, numbers, write=True)
+        found = array.conflict(footprint, dtype, numbers, "write")
         if found is not None:
             raise conflict_error(programs, op, array, found, "writes", dtype)
     footprint.write(flat, bits)
     if programs.memory.check and not footprint.distinct:
         check_duplicates(programs, op, array, footprint, numbers, footprint.read(flat) != bits, dtype)
+
+
+def check_writeable(programs: Programs, op: Op, array: Array) -> None:
+    if not array.writeable:
+        message = f"{_WHAT[op.name]} {array.name}, which is read-only"
+        raise programs.error(op, _CLAUSES[op.name][2], message, "pointer")
 
 
 def box_of(lanes: np.ndarray, shape: tuple[int, ...]) -> tuple[slice, ...] | None:
@@ -192,16 +207,15 @@ def check_bounds(
     index = footprint.indices()
     bad = ((index < 0) | (index >= size)) & (True if lanes is None else lanes)
     first = int(np.broadcast_to(index, bad.shape).reshape(-1)[np.flatnonzero(bad)[0]])
-    what = "load of" if op.name == "load" else "store to"
     reach = f"{array.name} has {size} elements"
     if array.origin:
         reach = f"it reaches from {array.shown(0, dtype)} to {array.shown(size - 1, dtype)}"
     raise programs.error(
         op,
-        f"memory.{op.name}#E7",
-        f"{what} {array.shown(first, dtype)} is out of bounds: {reach} ({programs.place(bad)})",
+        _CLAUSES[op.name][0],
+        f"{_WHAT[op.name]} {array.shown(first, dtype)} is out of bounds: {reach} ({programs.place(bad)})",
         "pointer",
-        [f"give the {op.name} a mask that is false for such elements"],
+        [f"give the {op.name.split('_')[0]} a mask that is false for such elements"],
     )
 
 
@@ -214,18 +228,19 @@ def note_read(
     if lanes is not None:
         index, chosen, numbers = np.broadcast_arrays(footprint.indices(), lanes, numbers)
         footprint, numbers = Scatter(index[chosen]), numbers[chosen]
-    found = array.conflict(footprint, dtype, numbers, write=False)
+    if op.volatile:  # the one way to look at what other programs change, but for atomics
+        programs.memory.order.acquired[numbers] = programs.memory.order.now + 1
+    found = array.conflict(footprint, dtype, numbers, "atomic" if op.volatile else "read")
     if found is not None:
         raise conflict_error(programs, op, array, found, "reads", dtype)
 
 
 def conflict_error(programs: Programs, op: Op, array: Array, found: Conflict, does: str, dtype: DType):
     one, other = (grid_position(n, programs.grid) for n in (found.one, found.other))
-    did = "wrote" if found.other_wrote else "read"
     return programs.error(
         op,
         "memory.order#E1",
-        f"program {one} {does} {array.shown(found.unit, dtype)}, which program {other} {did}",
+        f"program {one} {does} {array.shown(found.unit, dtype)}, which program {other} {found.did}",
         "pointer",
         ["the order of two programs is undefined; give each program its own elements, or use atomics"],
     )

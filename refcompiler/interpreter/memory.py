@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from refcompiler.analysis.pointers import Pointers
+from refcompiler.dialects.atomic import Atomic
 from refcompiler.errors import LaunchError
-from refcompiler.interpreter.conflicts import AccessRecord, Conflict
+from refcompiler.interpreter.conflicts import AccessRecord, Conflict, Kind, Order
 from refcompiler.interpreter.footprint import Footprint
 from refcompiler.ir import Func, Value
 from refcompiler.ir.types import DType, PointerType, element_of
@@ -79,7 +80,7 @@ class Array:
         """An index into ``elements(dtype)`` as the kernel counts: from its pointer."""
         return f"{self.name}[{index - self.origin * self.dtype.itemsize // dtype.itemsize}]"
 
-    def conflict(self, footprint: Footprint, dtype: DType, programs: np.ndarray, write: bool) -> Conflict | None:
+    def conflict(self, footprint: Footprint, dtype: DType, programs: np.ndarray, kind: Kind) -> Conflict | None:
         """Record an access by ``programs`` (which broadcast to the footprint); the first conflict with another."""
         region = self.region
         if region.record is None:
@@ -88,10 +89,10 @@ class Array:
         if units > 1:
             footprint, programs = footprint.expanded(units), programs[..., None]
         offset = (self.address - region.start) // region.unit
-        found = region.record.note(footprint.moved(offset) if offset else footprint, programs, write)
+        found = region.record.note(footprint.moved(offset) if offset else footprint, programs, kind)
         if found is None:
             return None
-        return Conflict((found.unit - offset) // units, found.one, found.other, found.other_wrote)
+        return Conflict((found.unit - offset) // units, found.one, found.other, found.did)
 
 
 def flat_bytes(data: np.ndarray) -> np.ndarray:
@@ -115,6 +116,9 @@ class Memory:
         self.regions: list[Region] = []
         arguments = [(p.name, p.type.pointee, checked_array(func, p, args[p.name])) for p in pointers]
         self._make_regions(arguments)
+        atomics = [op for op in func.walk() if isinstance(op, Atomic)]
+        self.order = Order(programs)
+        order = self.order if any(op.acquires or op.releases for op in atomics) else None
         reached = {effect: Pointers(func).reached(effect) for effect in ("read", "write")}
         for region in self.regions:
             params = {p for p, i in self.index.items() if self.arrays[i].region is region}
@@ -122,7 +126,7 @@ class Memory:
             region.written = bool(params & reached["write"])
             self._set_unit(region, narrowest_access(func))
             if check and programs > 1 and region.written:
-                region.record = AccessRecord((region.end - region.start) // region.unit, region.read)
+                region.record = AccessRecord((region.end - region.start) // region.unit, region.read, order)
 
     def _make_regions(self, arguments: list[tuple[str, DType, np.ndarray]]) -> None:
         """Group the arrays whose address ranges overlap; an empty array is alone."""

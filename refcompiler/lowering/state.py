@@ -10,6 +10,7 @@ from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.simt.registers import count_of, registers
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.rewriter import uses
 from refcompiler.ir.types import BF16, F16, F32, I32, BlockType, DType, RegType, element_of, with_element
 from refcompiler.layouts import LinearLayout, Piece
 
@@ -46,6 +47,7 @@ class Lowering:
         self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
         self.builder = Builder(self.new.body)
         self._thread: Value | None = None
+        self.used = uses(func).keys()
 
     def run(self) -> Func:
         self.block(self.old.body)

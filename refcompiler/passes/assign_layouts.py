@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from refcompiler.analysis.axis import AxisAnalysis
-from refcompiler.analysis.layout_homes import STRUCTURAL, Anchors, Homes
+from refcompiler.analysis.layout_homes import MEMORY, STRUCTURAL, Anchors, Homes
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.reduction import Combination
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
@@ -58,7 +58,7 @@ class _Assigner:
         self.block = outer
         del self.scopes[old]
 
-    def emit(self, scope: Block, name: str, *operands: Value | None, like: Op | None = None, **fields: Any) -> Op:
+    def emit(self, scope: Block, name: str, /, *operands: Value | None, like: Op | None = None, **fields: Any) -> Op:
         """Append an op to what replaces ``scope``; source place and attributes come from ``like``."""
         op = OPS[name](*operands, span=like.span if like else None, **fields)
         if like is not None:
@@ -73,7 +73,7 @@ class _Assigner:
             self.structured(op)
         elif op.terminator:
             pass  # written by the op that owns the region
-        elif op.name in ("load", "store"):
+        elif op.name in MEMORY:
             self.access(op)
         elif isinstance(op, Combination):
             self.combine(op)
@@ -96,7 +96,7 @@ class _Assigner:
         self.values.update(zip(op.results, new.results, strict=True))
 
     def access(self, op: Op) -> None:
-        """A load or store, all of whose operands come to one layout."""
+        """An access to memory, all of whose operands come to one layout."""
         types = [o.type for o in op.operands if o is not None]
         if not any(isinstance(t, BlockType) for t in types):
             self.scalar(op)

@@ -7,6 +7,7 @@ from typing import Any
 
 from refcompiler.analysis.pointers import Pointers
 from refcompiler.analysis.ranges import Ranges
+from refcompiler.dialects.atomic import Atomic
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Block, Func, Op, Value
 from refcompiler.ir.opdef import OPS
@@ -18,6 +19,8 @@ _ACCESSES = {
     "st_shared": "write",
     "ld_global": "read",
     "st_global": "write",
+    "atomic_rmw": "write",
+    "atomic_cas": "write",
 }
 
 
@@ -101,6 +104,10 @@ class _Barriers:
     def conflict(self, a: _Access, b: _Access) -> bool:
         if a.shared != b.shared or not (a.writes or b.writes):
             return False
+        if isinstance(a.op, Atomic) and a.op.acquires:
+            return True  # what follows has to see what was released before, in every thread
+        if isinstance(b.op, Atomic) and b.op.releases:
+            return True  # what all threads did before is released
         if a.shared:
             return _meet(_bytes(a.op.buffer), _bytes(b.op.buffer))
         if self.noalias:
@@ -116,12 +123,12 @@ class _Barriers:
         intervals = [self.pointers.displacement(op.pointer, self.ranges) for op in (a, b)]
         if None in intervals or pointee(a.pointer.type) != pointee(b.pointer.type):
             return False
-        spans = [(low, high + op.width) for (low, high), op in zip(intervals, (a, b), strict=True)]
+        spans = [(low, high + _width(op)) for (low, high), op in zip(intervals, (a, b), strict=True)]
         return not _meet(*spans)
 
     def same_thread(self, a: _Access, b: _Access) -> bool:
         """True if the accesses are to the same elements, and each element belongs to one thread."""
-        if a.stale or a.op.replicated or b.op.replicated or a.op.width != b.op.width:
+        if a.stale or a.op.replicated or b.op.replicated or _width(a.op) != _width(b.op):
             return False
         return self.pointers.equal(a.op.pointer, b.op.pointer)
 
@@ -135,6 +142,11 @@ class _Barriers:
                 self.insert(region)
             ops.append(op)
         block.ops = ops
+
+
+def _width(op: Op) -> int:
+    """The elements of one access."""
+    return op.attrs.get("width", 1)
 
 
 def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:

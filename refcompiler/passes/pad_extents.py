@@ -304,6 +304,8 @@ RULES: dict[str, Rule] = {
     "assert": _assert,
     "load": _access,
     "store": _access,
+    "atomic_rmw": _access,
+    "atomic_cas": _access,
     "reduce": _combine,
     "scan": _combine,
     "reshape": _reshape,

@@ -15,7 +15,7 @@ POINTER_BYTES = 8
 
 
 @dataclass(frozen=True)
-class _Access:
+class Access:
     """One op: registers of addresses, elements an access has, bytes an element has."""
 
     op: Op
@@ -41,10 +41,10 @@ def element_bytes(type_) -> int:
     return element.itemsize if isinstance(element, DType) else POINTER_BYTES
 
 
-def _access(op: Op, data) -> _Access:
+def _access(op: Op, data) -> Access:
     address = op.index if op.name.endswith("_shared") else op.pointer
     element = element_of(data.type)
-    return _Access(op, registers_of(address), op.width, np.dtype(np.uint8) if element is BOOL else numpy_type(element))
+    return Access(op, registers_of(address), op.width, np.dtype(np.uint8) if element is BOOL else numpy_type(element))
 
 
 @steps("ld_global", "ld_shared")
@@ -54,7 +54,7 @@ def load(op: Op) -> Step:
     other = getattr(op, "other", None)
 
     def step(m: Machine) -> None:
-        addresses, chosen = _addresses(m, access)
+        addresses, chosen = addresses_of(m, access)
         read = _read(m, access, addresses, chosen)
         if chosen is None:
             out = read
@@ -74,32 +74,32 @@ def store(op: Op) -> Step:
     access = _access(op, op.value)
 
     def step(m: Machine) -> None:
-        addresses, chosen = _addresses(m, access)
+        addresses, chosen = addresses_of(m, access)
         data = np.ascontiguousarray(m.full(op.value, access.accesses * access.width).astype(access.dtype, copy=False))
         data = data.reshape(-1).view(items(access.size))
         if chosen is not None:
             data = data[chosen]
-        who = _who(m, access, chosen)
-        for memory, part in _regions(m, access, addresses, chosen):
+        who = who_of(m, access, chosen)
+        for memory, part in parts_of(m, access, addresses, chosen):
             found = memory.write(addresses[part], data[part], who[part], m.order)
             if found is not None:
-                raise _race(m, access, memory, addresses[part], who[part], found, "writes")
+                raise race(m, access, memory, addresses[part], who[part], found, "writes")
 
     return step
 
 
-def _read(m: Machine, access: _Access, addresses: np.ndarray, chosen: np.ndarray | None) -> np.ndarray:
+def _read(m: Machine, access: Access, addresses: np.ndarray, chosen: np.ndarray | None) -> np.ndarray:
     """What is at the addresses, one item for each."""
-    who = _who(m, access, chosen)
+    who = who_of(m, access, chosen)
     out: np.ndarray | None = None
-    for memory, part in _regions(m, access, addresses, chosen):
+    for memory, part in parts_of(m, access, addresses, chosen):
         if access.shared and (unset := memory.unwritten(addresses, access.size)).any():
             lane = int(who[unset.argmax()] - m.who[0])
             what = f"{m.thread(lane)} reads shared memory that no thread has written"
             raise m.error(access.op, "exec.shared_memory#E4", what, "index")
         found = memory.read(addresses[part], access.size, who[part], m.order)
         if isinstance(found, Conflict):
-            raise _race(m, access, memory, addresses[part], who[part], found, "reads")
+            raise race(m, access, memory, addresses[part], who[part], found, "reads")
         if isinstance(part, slice):
             return found
         out = np.empty(addresses.size, items(access.size)) if out is None else out
@@ -107,14 +107,14 @@ def _read(m: Machine, access: _Access, addresses: np.ndarray, chosen: np.ndarray
     return np.empty(0, items(access.size)) if out is None else out
 
 
-def _who(m: Machine, access: _Access, chosen: np.ndarray | None) -> np.ndarray:
+def who_of(m: Machine, access: Access, chosen: np.ndarray | None) -> np.ndarray:
     """The thread of each access."""
     if chosen is None:
         return m.who if access.accesses == 1 else np.repeat(m.who, access.accesses)
     return m.who[chosen if access.accesses == 1 else chosen // access.accesses]
 
 
-def _addresses(m: Machine, access: _Access) -> tuple[np.ndarray, np.ndarray | None]:
+def addresses_of(m: Machine, access: Access) -> tuple[np.ndarray, np.ndarray | None]:
     """The address of each access that happens, and their indices in (lanes, accesses) order; None where all do.
 
     Shared memory of the CTAs of a machine lies side by side, so an address there is CTA * stride + offset.
@@ -150,7 +150,7 @@ def _addresses(m: Machine, access: _Access) -> tuple[np.ndarray, np.ndarray | No
     return flat, chosen
 
 
-def _check_buffer(m: Machine, access: _Access, places: np.ndarray, chosen: np.ndarray | None) -> None:
+def _check_buffer(m: Machine, access: Access, places: np.ndarray, chosen: np.ndarray | None) -> None:
     count = access.op.buffer.type.count
     flat = places.reshape(-1) if chosen is None else places.reshape(-1)[chosen]
     outside = (flat < 0) | (flat + access.width > count)
@@ -161,7 +161,7 @@ def _check_buffer(m: Machine, access: _Access, places: np.ndarray, chosen: np.nd
         raise _bad(m, access, at, chosen, "E2", f"{span} of a buffer of {count} elements")
 
 
-def _regions(m: Machine, access: _Access, addresses: np.ndarray, chosen: np.ndarray | None):
+def parts_of(m: Machine, access: Access, addresses: np.ndarray, chosen: np.ndarray | None):
     if access.shared:
         return [(m.shared, slice(None))] if addresses.size else []
     found = m.memory.split(addresses, access.size)
@@ -174,7 +174,7 @@ def _regions(m: Machine, access: _Access, addresses: np.ndarray, chosen: np.ndar
     return found
 
 
-def _bad(m: Machine, access: _Access, at: int, chosen: np.ndarray | None, clause: str, what: str):
+def _bad(m: Machine, access: Access, at: int, chosen: np.ndarray | None, clause: str, what: str):
     """The error of the access with index ``at`` among those that happen."""
     index = at if chosen is None else int(chosen[at])
     lane, number = divmod(index, access.accesses)
@@ -183,7 +183,7 @@ def _bad(m: Machine, access: _Access, at: int, chosen: np.ndarray | None, clause
     return m.error(access.op, f"{access.spec}#{clause}", f"{m.thread(lane)} has {what}{which}", field)
 
 
-def _race(m: Machine, access: _Access, memory: Memory, addresses, who, found: Conflict, verb: str):
+def race(m: Machine, access: Access, memory: Memory, addresses, who, found: Conflict, verb: str):
     """Two threads at one place: of one CTA without a barrier, or of two CTAs."""
     accesses = max(1, access.size // memory.granule)
     at = found.at // accesses

@@ -18,7 +18,7 @@ _NO_INSTRUCTION = frozenset({"splat", "extract", "pack", "constants", "shared_al
 _CLASSES = {
     "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
     **dict.fromkeys(SHUFFLES, "shuffle"),
-    "barrier": "barrier", "named_barrier": "barrier",
+    "atomic_rmw": "global", "atomic_cas": "global", "barrier": "barrier", "named_barrier": "barrier",
     "for": "control", "if": "control", "while": "control", "roles": "control", "cast": "conversion",
 }  # fmt: skip
 

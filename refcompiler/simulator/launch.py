@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from refcompiler.analysis.pointers import Pointers
+from refcompiler.dialects.atomic import Atomic
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType
-from refcompiler.simulator import access, exchange, values  # noqa: F401  they register the steps
+from refcompiler.simulator import access, atomic, exchange, values  # noqa: F401  they register the steps
 from refcompiler.simulator.control import Region
 from refcompiler.simulator.counts import Counts
 from refcompiler.simulator.machine import Machine, numpy_type, registers_of
@@ -40,8 +41,9 @@ class Program:
         self.shared_granule = _granule(ops, "_shared")
         self.global_granule = _granule(ops, "_global")
         pointers = Pointers(func)
-        stores = [op.pointer for op in ops if op.name == "st_global"]
+        stores = [op.pointer for op in ops if op.name == "st_global" or isinstance(op, Atomic)]
         self.written = frozenset().union(*(pointers.parameters(p) for p in stores)) if stores else frozenset()
+        self.apart = not any(isinstance(op, Atomic) and op.sem != "relaxed" for op in ops)
 
     @property
     def ctas_at_once(self) -> int:
@@ -68,7 +70,7 @@ def run(
     arrays = {str(p.name): args[p.name] for p in func.params if isinstance(p.type, PointerType)}
     rows = program.threads // 32 if program.warps_apart else 1
     stored = {i for i, name in enumerate(arrays) if any(str(p.name) == name for p in program.written)}
-    memory = GlobalMemory(list(arrays.values()), stored, program.global_granule, rows, program.threads)
+    memory = GlobalMemory(list(arrays.values()), stored, program.global_granule, rows, program.threads, program.apart)
     origins = origins or {}
     start = program.constants | {p: _argument(p, args[p.name], origins.get(p.name, 0)) for p in func.params}
     counts = Counts()
@@ -106,6 +108,8 @@ def _granule(ops: list[Op], suffix: str) -> int:
     """The smallest element that the function accesses in one memory, in bytes."""
     sizes = []
     for op in ops:
+        if isinstance(op, Atomic) and suffix == "_global":
+            sizes.append(access.element_bytes(op.result.type))
         if op.name.startswith(("ld_", "st_")) and op.name.endswith(suffix):
             sizes.append(access.element_bytes((op.results[0] if op.results else op.value).type))
     return min(sizes, default=1)

@@ -57,9 +57,11 @@ class Order:
 
 
 class Records:
-    """The last writer and the readers since of each granule of a memory; ``between_ctas`` tells CTAs apart."""
+    """The last writer and the readers since of each granule of a memory; ``between_ctas`` tells CTAs apart, which
+    may meet nowhere."""
 
     def __init__(self, granules: int, rows: int, between_ctas: bool, threads: int):
+        self.between_ctas = between_ctas
         self.granules, self.threads = granules, threads
         self.writer, self.written = np.full(granules, NOBODY, np.int32), np.zeros(granules, np.int32)
         self.reader, self.read_at = np.full(rows * granules, NOBODY, np.int32), np.zeros(rows * granules, np.int32)
@@ -86,13 +88,17 @@ class Records:
 
     def write(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
         """Threads ``who`` write the granules beside them."""
-        found = self._unordered_write(places, who, order) or self._unordered_read(places, who, order)
+        found = self.unordered(places, who, order)
         if found is not None:
             return found
         self.writer[places] = who
         self.written[places] = order.now
         again = np.flatnonzero(self.writer[places] != who)
         return self._conflict(again, self.writer[places], True, who) if again.size else None
+
+    def unordered(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
+        """An earlier access of another thread that nothing orders before a write here."""
+        return self._unordered_write(places, who, order) or self._unordered_read(places, who, order)
 
     def _unordered_write(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
         writer = self.writer[places]
@@ -102,6 +108,7 @@ class Records:
         w, o = who[suspects], writer[suspects]
         bad = o // self.threads != w // self.threads
         here = np.flatnonzero(~bad)
+        bad &= self.between_ctas
         bad[here] = self.written[places[suspects[here]]] > order.visible(w[here], o[here])
         return self._conflict(suspects[bad], writer, True, who) if bad.any() else None
 
@@ -168,6 +175,12 @@ class Memory:
             self.view(size)[position // size] = data
         return found
 
+    def meets(self, addresses: np.ndarray, size: int, who: np.ndarray, order: Order) -> Conflict | None:
+        """A plain access of another thread of the CTA that an atomic here would race with."""
+        assert self.records is not None
+        found = self.records.unordered(*self._granules(self.position(addresses), size, who), order)
+        return None if found is None or found.between_ctas else found
+
     def unwritten(self, addresses: np.ndarray, size: int) -> np.ndarray:
         """Where nothing was ever stored in the ``size`` bytes from an address on."""
         assert self.records is not None
@@ -189,10 +202,11 @@ def items(size: int) -> np.dtype:
 class GlobalMemory:
     """The argument arrays at their own addresses; arrays that overlap share their bytes.
 
-    ``written`` are the indices of the arrays that may be stored to; nothing is recorded for the others.
+    ``written`` are the indices of the arrays that may be stored to; nothing is recorded for the others. ``apart`` says
+    that CTAs may meet nowhere: no atomic orders them.
     """
 
-    def __init__(self, arrays: list[np.ndarray], written: set[int], granule: int, rows: int, threads: int):
+    def __init__(self, arrays: list[np.ndarray], written: set[int], granule: int, rows: int, threads: int, apart: bool):
         self.arrays = arrays
         spans = sorted(
             (a.ctypes.data, a.ctypes.data + a.nbytes, i in written) for i, a in enumerate(arrays) if a.nbytes
@@ -206,7 +220,7 @@ class GlobalMemory:
         self.regions = []
         for start, end, stored in merged:
             granules = (start % 16 + end - start) // granule + 1
-            records = Records(granules, rows, True, threads) if stored else None
+            records = Records(granules, rows, apart, threads) if stored else None
             self.regions.append(Memory(start, end - start, granule, records))
         for array in arrays:
             if array.nbytes:

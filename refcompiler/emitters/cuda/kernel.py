@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from refcompiler.analysis.pointers import Pointers
 from refcompiler.analysis.ranges import Ranges
+from refcompiler.dialects.atomic import Atomic
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.emitters.cuda.control import Assign, ControlFlow
@@ -19,7 +20,7 @@ from refcompiler.ir.types import DType, PointerType, RegType, element_of
 
 MAX_REGISTERS = 256  # a thread has fewer: larger vectors live in local memory, and their loops stay loops
 LINE = 110
-_MEMORY = frozenset({"ld_global", "st_global", "ld_shared", "st_shared"})
+_MEMORY = frozenset({"ld_global", "st_global", "ld_shared", "st_shared", "atomic_rmw", "atomic_cas"})
 
 
 def emit(func: Func) -> str:
@@ -219,6 +220,14 @@ class _Kernel(ControlFlow):
 
     write_st_shared = write_st_global
 
+    def write_atomic_rmw(self, op: Atomic, index: Expr | None) -> None:
+        if self.plan.users.get(op.result):
+            self.define(op.result, self.renderer.atomic(op, index), index)
+        else:
+            self.line(f"{self.renderer.guard(op, index)}{self.renderer.atomic_call(op, index)};")
+
+    write_atomic_cas = write_atomic_rmw
+
     def as_array(self, op: Op) -> None:
         """A wide store reads an array: copy its value into one where it is written otherwise."""
         value = op.value
@@ -276,6 +285,8 @@ _NAMES = {
     "ld_shared": "gathered",
     **dict.fromkeys(SHUFFLES, "other"),
     "select": "selected",
+    "atomic_rmw": "old",
+    "atomic_cas": "old",
     "if": "chosen",
 }
 _FLOAT_NAMES = {

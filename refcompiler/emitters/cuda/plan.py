@@ -21,7 +21,7 @@ def trips(op: Op) -> int:
     """How often the statement of ``op`` is repeated: once per register, or once per access."""
     if op.regions or op.terminator:
         return 1
-    if op.name in ("ld_global", "st_global"):
+    if op.name in ("ld_global", "st_global", "atomic_rmw", "atomic_cas"):
         return count_of(op.pointer.type)
     if op.name in ("ld_shared", "st_shared"):
         return count_of(op.index.type)

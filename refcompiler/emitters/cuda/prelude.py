@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import re
 
+from refcompiler.emitters.cuda.atomics import ATOMICS
+from refcompiler.emitters.cuda.c_types import C_TYPES
 from refcompiler.emitters.cuda.cached import CACHED
 from refcompiler.ir.types import INTS, DType
 
 _INLINE = "static __device__ __forceinline__"
-
-C_TYPES = {
-    "bool": "bool",
-    "i8": "signed char",
-    "i16": "short",
-    "i32": "int",
-    "i64": "long long",
-    "u8": "unsigned char",
-    "u16": "unsigned short",
-    "u32": "unsigned",
-    "u64": "unsigned long long",
-    "f16": "unsigned short",
-    "bf16": "unsigned short",
-    "f32": "float",
-    "f64": "double",
-}
 
 
 def _float_to_int(source: str, target: DType) -> str:
@@ -111,6 +97,7 @@ template <int N, typename T>
 }}
 """,
     **CACHED,
+    **ATOMICS,
     "int_div": f"""// x / 0 is unpredictable and traps nowhere; the least integer / -1 wraps
 template <typename T>
 {_INLINE} T int_div(T x, T y) {{

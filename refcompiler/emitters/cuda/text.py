@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from refcompiler.analysis.ranges import Ranges
+from refcompiler.dialects.atomic import Atomic
 from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.emitters.cuda import expressions as e
+from refcompiler.emitters.cuda.atomics import atomic_function
 from refcompiler.emitters.cuda.cached import access_function
 from refcompiler.emitters.cuda.expressions import C_TYPES, Expr, binary, call, cast_to
 from refcompiler.emitters.cuda.indexing import entry
@@ -178,8 +180,24 @@ class Renderer:
             lines.append(f"{name}[{at}] = {self.other(op, at)};")
         return [*lines, f"if ({mask}) {load}"]
 
+    def guard(self, op: Op, index: Expr | None) -> str:
+        """The condition of a statement under a mask."""
+        return f"if ({self.value(op.mask, index)}) " if op.mask is not None else ""
+
+    def atomic_call(self, op: Atomic, index: Expr | None) -> Expr:
+        operands = [self.value(v, index) for name, v in op.named_operands() if name not in ("pointer", "mask")]
+        return call(atomic_function(op), self.address(op, index), *operands)
+
+    def atomic(self, op: Atomic, index: Expr | None) -> Expr:
+        """What an atomic finds; zero where its mask is false."""
+        found = self.atomic_call(op, index)
+        if op.mask is None:
+            return found
+        zero = e.literal(Constant(0, element_of(op.result.type)))
+        return e.conditional(self.value(op.mask, index), found, zero)
+
     def store(self, op: Op, index: Expr | None) -> str:
-        guard = f"if ({self.value(op.mask, index)}) " if op.mask is not None else ""
+        guard = self.guard(op, index)
         function = access_function(op) if op.name == "st_global" else None
         address = self.address(op, index)
         element = element_of(op.value.type)
