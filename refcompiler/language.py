@@ -65,6 +65,7 @@ from refcompiler.frontend.language.shape import (
     reshape,
     trans,
 )
+from refcompiler.frontend.language.sorting import sort, topk
 from refcompiler.frontend.language.standard import cdiv, sigmoid, softmax
 from refcompiler.frontend.types import (
     bfloat16,
@@ -172,6 +173,7 @@ __all__ = [
     "sigmoid",
     "sin",
     "softmax",
+    "sort",
     "split",
     "sqrt",
     "sqrt_rn",
@@ -181,6 +183,7 @@ __all__ = [
     "store",
     "sum",
     "tensor",
+    "topk",
     "trans",
     "uint16",
     "uint32",

@@ -21,8 +21,8 @@ NOT_YET = frozenset(
     "atomic_poll atomic_store atomic_xchg atomic_xor bitonic_merge condition device_print dot "
     "dot_scaled expect_zero float8e4b15 float8e4b8 float8e4nv float8e5 float8e5b16 histogram "
     "inline_asm_elementwise item load_tensor_descriptor make_block_ptr make_tensor_descriptor "
-    "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril sort squeeze "
-    "store_tensor_descriptor swizzle2d to_tensor topk unsqueeze".split()
+    "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril squeeze "
+    "store_tensor_descriptor swizzle2d to_tensor unsqueeze".split()
 )
 # Methods of compile-time containers: those that change nothing in place.
 _CONTAINERS: dict[type, tuple[str, ...]] = {
