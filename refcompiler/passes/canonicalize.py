@@ -191,7 +191,7 @@ def store_unmasked(op: Op, rw: Rewriter) -> list[Value] | None:
 def unchanging_carry(op: Op, rw: Rewriter) -> list[Value] | None:
     """A value that every iteration gives back unchanged, or that both branches yield -> that value."""
     slots = op.slots()
-    fixed = {i: value for i, slot in enumerate(slots) if (value := _only_source(slot, op.starts)) is not None}
+    fixed = {i: value for i, slot in enumerate(slots) if (value := _only_source(slot, op.starts, rw)) is not None}
     if not fixed:
         return None
     for i, value in fixed.items():
@@ -203,10 +203,12 @@ def unchanging_carry(op: Op, rw: Rewriter) -> list[Value] | None:
     return list(op.results)
 
 
-def _only_source(slot: Slot, starts: bool) -> Value | None:
-    """What is put into the slot where nothing else ever is; for a loop that is what it starts from."""
-    value = slot.sources[-1]
-    same = all(s is value or s in slot.values or _equal(s, value) for s in slot.sources)
+def _only_source(slot: Slot, starts: bool, rw: Rewriter) -> Value | None:
+    """What is put into the slot where nothing else ever is; for a loop that is what it starts from. The regions have
+    not been rewritten yet: what they name of outside may have become something else."""
+    sources = [rw.values.get(s, s) for s in slot.sources]
+    value = sources[-1]
+    same = all(s is value or s in slot.values or _equal(s, value) for s in sources)
     return value if same and (starts or value not in slot.values) else None
 
 
