@@ -1,8 +1,10 @@
 """The two emitters side by side: the same ops, the same entry names and parameters, one launcher for both."""
 
 import re
+import struct
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from compiled import compile_func
@@ -19,6 +21,7 @@ from refcompiler.errors import InternalError
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.parser import parse_func
 from refcompiler.ir.types import BF16, BOOL, DTYPES, F16
+from refcompiler.toolchain import mlir
 
 SIMT_OPS = {name for name, op in OPS.items() if "simt" in op.levels and not op.terminator}
 
@@ -144,3 +147,34 @@ def test_a_bool_argument_may_be_any_nonzero_byte():
     text = pipeline.emit(compile_func(func).simt, "mlir")
     assert "%b: i8" in text and re.search(r"arith.cmpi ne, %b, %\d+ : i8", text)
     assert BOOL.itemsize == 1
+
+
+def texts(count: int) -> list[str]:
+    """Different kernels as MLIR."""
+    found = []
+    for number in range(count):
+        func = parse_func(f"func @k{number}(x: ptr<f32>) {{\n  store x, {number}.0, none\n}}\n")
+        found.append(pipeline.emit(compile_func(func).simt, "mlir"))
+    return found
+
+
+def test_many_threads_compile_at_once_and_never_mix_their_kernels():
+    wanted = texts(48)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda text: toolchain.mlir_to_ptx(text, "sm_90a"), wanted))
+    for number, ptx in enumerate(made):
+        assert f".entry k{number}(" in ptx
+        assert f", {int.from_bytes(struct.pack('>f', number))};" in ptx
+    assert made == [toolchain.mlir_to_ptx(text, "sm_90a") for text in wanted]
+
+
+def test_a_thread_keeps_compiling_past_the_life_of_its_context():
+    (text,) = texts(1)
+    assert len({toolchain.mlir_to_ptx(text, "sm_80") for _ in range(mlir._COMPILES_PER_CONTEXT + 2)}) == 1
+
+
+def test_a_kernel_that_mlir_rejects_leaves_the_context_usable():
+    (text,) = texts(1)
+    with pytest.raises(InternalError):
+        toolchain.mlir_to_ptx(text.replace("gpu.return", "gpu.retrun"), "sm_90a")
+    assert ".entry k0(" in toolchain.mlir_to_ptx(text, "sm_90a")

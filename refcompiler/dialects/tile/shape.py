@@ -134,7 +134,7 @@ class Gather(Op, name="gather", levels=BLOCKS):
         )
 
 
-class Butterfly(Op, name="butterfly"):
+class Butterfly(Op, name="butterfly", levels=BLOCKS):
     """Element i along ``axis`` of the result is element i ^ ``mask`` of ``x``.  Spec: shape.flip, sort.sort"""
 
     x = operand()
