@@ -25,6 +25,7 @@ from conformance.calls import bind
 from conformance.dtypes import DTYPES
 from conformance.instances import collect
 from conformance.loader import load_suite
+from conformance.signatures import source_level
 from refcompiler import language
 
 TEXT_STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda")
@@ -37,6 +38,8 @@ def kernels(select: Sequence[str], every: bool) -> Iterator[tuple[str, CompileRe
     for instance in collect(load_suite(), select):
         program = instance.program
         if instance.kind not in ("oracle", "ssa", "invariant", "budget") or program is None:
+            continue
+        if source_level(program.source) != "kernel":
             continue
         request = bind(program, instance.params, shapes=False).request()
         key = request if every else (instance.feature.id, program.source, program.entry)
@@ -77,7 +80,7 @@ def compiled(request: CompileRequest, backend: str, arch: str) -> Any:
         for k, v in request.constexprs
     }
     kernel_module.cache_clear()
-    kernel = getattr(kernel_module(request.source), request.entry)
+    kernel = getattr(kernel_module(request.source, request.file, request.profile), request.entry)
     return kernel.compile(dict(request.signature), constexprs, arch=arch, backend=backend, **dict(request.options))
 
 
