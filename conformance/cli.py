@@ -1,4 +1,4 @@
-"""The command `tilespec`: list, run, compile, bless, report, parity, new, explain, mutate, fuzz, doctor.
+"""The command `tilespec`: list, run, compile, bless, report, parity, new, explain, mutate, fuzz, cache, doctor.
 
 Names, options and exit codes are a contract with other tools. Work happens in the modules that the commands import when
 they run, so that `--help` and shell completion stay fast.
@@ -450,6 +450,18 @@ def fuzz(
         console=console,
     )
     sys.exit(code)
+
+
+@main.command()
+@click.option("--clear", is_flag=True, help="Remove every entry.")
+def cache(clear: bool) -> None:
+    """The cache on disk: compiled kernels and parsed feature files; always safe to remove."""
+    from conformance.adapters import storage
+
+    if clear:
+        storage.clear()
+    folder, entries, size = storage.contents()
+    click.echo(f"{folder}: {entries} entries, {size / 1e6:.1f} MB")
 
 
 @main.command()

@@ -2,8 +2,17 @@
 
 from refcompiler import language
 from refcompiler.frontend.types import constexpr
-from refcompiler.jit import JitFunction, cdiv, constexpr_function, jit, next_power_of_2
+from refcompiler.jit import JitFunction, cdiv, clear_cache, constexpr_function, jit, next_power_of_2
 
-__all__ = ["JitFunction", "cdiv", "constexpr", "constexpr_function", "jit", "language", "next_power_of_2"]
+__all__ = [
+    "JitFunction",
+    "cdiv",
+    "clear_cache",
+    "constexpr",
+    "constexpr_function",
+    "jit",
+    "language",
+    "next_power_of_2",
+]
 
 language.kernel = jit  # type: ignore[attr-defined]  # a second name; `language` stands below `jit` and cannot import it

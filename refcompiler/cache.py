@@ -126,6 +126,18 @@ class ArtifactCache:
         if due or self._seconds_since_eviction() > _SECONDS_BETWEEN_EVICTIONS:
             self.evict()
 
+    def remove(self, key: str) -> None:
+        """Forget the entry under ``key``, in memory and on disk."""
+        with self._lock:
+            entry = self._recent.pop(key, None)
+            self._recent_bytes -= len(entry.data) if entry is not None else 0
+        _remove(self._path(key))
+
+    def size(self) -> tuple[int, int]:
+        """Entries and bytes on disk."""
+        sizes = [stat.st_size for path, stat in self._files() if path.suffix == _SUFFIX]
+        return len(sizes), sum(sizes)
+
     def clear(self) -> None:
         """Forget every entry, in memory and on disk; other files under the folder stay."""
         with self._lock:

@@ -209,3 +209,114 @@ def test_threads_share_one_cache(tmp_path):
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+def test_remove_and_size(tmp_path):
+    cache = ArtifactCache(tmp_path)
+    other = artifact_key("k", toolchain="")
+    cache.put(KEY, b"data")
+    cache.put(other, b"more")
+    entries, size = cache.size()
+    assert entries == 2 and size > 8
+    cache.remove(KEY)
+    cache.remove(KEY)
+    assert cache.get(KEY) is None and cache.get(other) == b"more" and ArtifactCache(tmp_path).size()[0] == 1
+
+
+_DIES = """
+import os, sys
+from refcompiler import cache as module
+def announce(*_):
+    print("writing", flush=True)
+    sys.stdin.read()
+where = sys.argv[3]
+if where == "before the move":
+    module.os.replace = announce
+elif where == "half written":
+    class Half:
+        def __init__(self, descriptor, mode):
+            self.descriptor = descriptor
+        def __enter__(self):
+            return self
+        def __exit__(self, *_):
+            pass
+        def write(self, data):
+            os.write(self.descriptor, data[:40])
+            announce()
+    module.os.fdopen = Half
+else:
+    import filelock
+    lock = filelock.FileLock(sys.argv[1] + "/evict.lock")
+    lock.acquire()
+    announce()
+module.ArtifactCache(sys.argv[1]).put(sys.argv[2], b"x" * 1000)
+"""
+
+
+def dying(tmp_path, where: str) -> subprocess.Popen:
+    """A process that is in the middle of something to do with the cache, for ever."""
+    words = [sys.executable, "-c", _DIES, str(tmp_path), KEY, where]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+@pytest.mark.parametrize("where", ["half written", "before the move"])
+def test_a_process_killed_while_it_writes_leaves_nothing_that_counts(tmp_path, where):
+    process = dying(tmp_path, where)
+    process.kill()
+    process.wait()
+    cache = ArtifactCache(tmp_path)
+    (left,) = tmp_path.rglob(".part-*")
+    assert cache.get(KEY) is None
+    cache.put(KEY, b"data")
+    assert ArtifactCache(tmp_path).get(KEY) == b"data"
+    os.utime(left, (1e9, 1e9))
+    cache.evict()
+    assert not left.exists() and ArtifactCache(tmp_path).get(KEY) == b"data"
+
+
+def test_no_lock_is_waited_for(tmp_path):
+    cache = ArtifactCache(tmp_path)
+    cache.put(KEY, b"data")
+    cache.limit_bytes = 1
+    process = dying(tmp_path, "lock")
+    try:
+        cache.evict()  # another process is at it: nothing to do
+        assert ArtifactCache(tmp_path).get(KEY) == b"data"
+        cache.put(KEY, b"more")
+        assert ArtifactCache(tmp_path).get(KEY) == b"more"
+    finally:
+        process.kill()
+        process.wait()
+    cache.evict()  # the system gave the lock of the dead process back
+    assert ArtifactCache(tmp_path).get(KEY) is None
+
+
+def test_a_disk_that_fills_while_writing(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    cache = ArtifactCache(tmp_path)
+    real = cache_module.tempfile.mkstemp
+
+    def full(prefix, dir):
+        descriptor, name = real(prefix=prefix, dir=dir)
+        os.close(descriptor)
+        return os.open("/dev/full", os.O_WRONLY), name
+
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(RuntimeWarning, match="No space left") as seen:
+        patch.setattr(cache_module.tempfile, "mkstemp", full)
+        cache.put(KEY, b"data" * 10_000)
+        cache.put(artifact_key("k", toolchain=""), b"data")
+    assert len(seen) == 1 and not list(tmp_path.rglob(".part-*"))
+    assert cache.get(KEY) == b"data" * 10_000 and ArtifactCache(tmp_path).get(KEY) is None
+
+
+def test_one_shared_cache_for_each_folder(tmp_path, monkeypatch):
+    from refcompiler.cache import shared_cache
+
+    monkeypatch.setenv("TILESPEC_CACHE_DIR", str(tmp_path / "a"))
+    first = shared_cache()
+    assert shared_cache() is first and first.root == tmp_path / "a" / "artifacts"
+    monkeypatch.setenv("TILESPEC_CACHE_DIR", str(tmp_path / "b"))
+    assert shared_cache() is not first

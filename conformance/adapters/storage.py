@@ -13,6 +13,21 @@ def load(key: str) -> bytes | None:
     return shared_cache().get(key)
 
 
+def contents() -> tuple[str, int, int]:
+    """The folder, and how many entries and bytes it holds, compiled kernels included."""
+    from refcompiler.cache import shared_cache
+
+    cache = shared_cache()
+    return (str(cache.root), *cache.size())
+
+
+def clear() -> None:
+    """Remove all of them."""
+    from refcompiler.cache import shared_cache
+
+    shared_cache().clear()
+
+
 def save(key: str, data: bytes) -> None:
     """Keep ``data`` under ``key``, a hexadecimal digest; a folder that cannot be written gives one warning."""
     from refcompiler.cache import shared_cache

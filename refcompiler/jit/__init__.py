@@ -7,11 +7,20 @@ from typing import Any
 
 from refcompiler.frontend import KernelSource
 from refcompiler.jit.compiled import CompiledKernel
-from refcompiler.jit.function import JitFunction
+from refcompiler.jit.function import JitFunction, clear_cache
 from refcompiler.jit.sizes import cdiv, next_power_of_2
 from refcompiler.jit.text import from_source
 
-__all__ = ["CompiledKernel", "JitFunction", "cdiv", "constexpr_function", "from_source", "jit", "next_power_of_2"]
+__all__ = [
+    "CompiledKernel",
+    "JitFunction",
+    "cdiv",
+    "clear_cache",
+    "constexpr_function",
+    "from_source",
+    "jit",
+    "next_power_of_2",
+]
 
 
 def jit(

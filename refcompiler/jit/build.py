@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.cache import artifact_key, shared_cache
-from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import DType, PointerType
 from refcompiler.jit.written import written_params
@@ -36,16 +34,21 @@ class Build:
         }
 
 
-def cache_key(compiled: Compiled, arch: str, backend: str, options: Any) -> str:
-    """The identity of machine code: what the kernel means (its tile IR, which holds types, hints, compile-time values
-    and captured values), every source text it came from, the options, the architecture, the backend, compiler and
-    tools."""
+def cache_key(func: Func, arch: str, backend: str, options: Any) -> str:
+    """The identity of machine code: the tile IR, the options, the architecture, the backend, our source and the tools.
+
+    The tile IR holds all that the kernel's source, its helpers, types, hints, compile-time values and captured values
+    come to. What does not change it (a comment, another function, where the file lies) needs no other machine code.
+    """
     from refcompiler import toolchain
 
-    sources = json.dumps(compiled.sources, sort_keys=True)
-    return artifact_key(
-        "cubin", print_func(compiled.func), sources, repr(options), arch, backend, toolchain=toolchain.fingerprint()
-    )
+    return artifact_key("cubin", print_func(func), repr(options), arch, backend, toolchain=toolchain.fingerprint())
+
+
+def forget(key: str) -> None:
+    """Remove the build under ``key`` from the cache."""
+    shared_cache().remove(key)
+    shared_cache().remove(_ptx_key(key))
 
 
 def stored(key: str) -> Build | None:

@@ -107,11 +107,15 @@ class CompiledKernel:
     @cached_property
     def build(self) -> Build:
         """The machine code, from the cache on disk where it is there."""
-        key = cache_key(self.compiled, self.arch, self.code, self.options)
-        found = stored(key)
+        found = stored(self.key)
         if found is not None:
             return found
-        return build(self.asm[self.code], self.level("simt"), self.func, self.arch, self.code, self.options, key)
+        return build(self.asm[self.code], self.level("simt"), self.func, self.arch, self.code, self.options, self.key)
+
+    @cached_property
+    def key(self) -> str:
+        """Under which the machine code lies in the cache on disk."""
+        return cache_key(self.func, self.arch, self.code, self.options)
 
     @property
     def code(self) -> str:

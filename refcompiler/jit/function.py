@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from refcompiler.cache import shared_cache
 from refcompiler.errors import LaunchError
 from refcompiler.frontend import KernelSource, compile_source
 from refcompiler.frontend.profile import CORE, known_profile
 from refcompiler.frontend.signature import parse_signature
 from refcompiler.frontend.types import constexpr
 from refcompiler.jit.backends import asked, compiled_for
+from refcompiler.jit.build import forget
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.prepared import PreparedLaunches
@@ -23,6 +26,17 @@ _IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launc
 # Keywords of a launch that are neither arguments of the kernel nor options of the compiler.
 _OF_THE_LAUNCH = ("stream", "warmup", "backend")
 _OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "debug", "profile")
+
+
+_every: weakref.WeakSet[JitFunction] = weakref.WeakSet()
+
+
+def clear_cache(*, disk: bool = True) -> None:
+    """Forget every specialisation of every kernel of this process; ``disk``: and all machine code on disk."""
+    for function in list(_every):
+        function.clear_cache()
+    if disk:
+        shared_cache().clear()
 
 
 class JitFunction:
@@ -53,6 +67,7 @@ class JitFunction:
         self._cache: dict[Any, CompiledKernel] = {}
         self._launches = PreparedLaunches(self._long_way)
         self._names: tuple[frozenset[str], frozenset[str]] | None = None
+        _every.add(self)
 
     @property
     def source(self) -> KernelSource:
@@ -146,9 +161,11 @@ class JitFunction:
         code = compiled_for(asked(backend))
         return self._kernel(types, dict(constexprs or {}), {**hinted, **(hints or {})}, name, code, chosen)
 
-    def clear_cache(self) -> None:
-        """Forget every specialisation in memory."""
+    def clear_cache(self, *, disk: bool = False) -> None:
+        """Forget every specialisation in memory; ``disk``: and the machine code of these on disk."""
         with self._lock:
+            for kernel in self._cache.values() if disk else ():
+                forget(kernel.key)
             self._cache.clear()
             self._launches.clear()
 
