@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -177,7 +178,12 @@ def test_the_backend_of_old_scripts(monkeypatch, name, mark):
 def test_device_arrays_run_on_the_backend_that_is_named(monkeypatch, tilespec, mytritons, expected):
     asked = []
     compiled = add.compile("x:*f32,y:*f32,out:*f32,n:i32", {"BLOCK": 32})
-    monkeypatch.setattr(type(add.compiler), "_run", lambda self, grid, *a, **k: asked.append(k["backend"]) or compiled)
+
+    def launch(*args, **kwargs):
+        asked.append(kwargs["backend"])
+        return compiled
+
+    monkeypatch.setattr(type(add.compiler), "__getitem__", lambda self, grid: launch)
     monkeypatch.setenv("TILESPEC_BACKEND", tilespec)
     monkeypatch.setenv("MYTRITON_BACKEND", mytritons)
     x = OnDevice(np.zeros(4, np.float32))
@@ -370,3 +376,35 @@ def test_arrays_of_no_axis_and_of_no_element(shape):
     x, out = np.full(shape, 5.0, np.float32), np.zeros(shape, np.float32)
     kernel[1](x, out, x.size)
     np.testing.assert_array_equal(out, x)
+
+
+def test_threads_launch_one_kernel_and_spoil_what_they_get():
+    x = np.arange(100, dtype=np.float32)
+    wrong = []
+
+    def work(block: int) -> None:
+        for _ in range(3):
+            out = np.zeros_like(x)
+            result = add[(mytriton.cdiv(100, block),)](x, x, out, 100, BLOCK=block)
+            if not np.array_equal(out, 2 * x) or [op.name for op in result.ops].count("store") != 1:
+                wrong.append(block)
+            result.ops.clear()
+            result.ssa.clear()
+
+    threads = [threading.Thread(target=work, args=(block,)) for block in range(3, 19)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_constexprs_are_told_apart_by_type_and_sign():
+    @mytriton.jit
+    def kernel(out, V: tl.constexpr):
+        tl.store(out, V)
+
+    out = f32(9)
+    for value in (0.0, -0.0, True, 1, 2.5, -0.0, 0.0):
+        kernel[1](out, value)
+        assert out[0] == value and math.copysign(1, out[0]) == math.copysign(1, value)
