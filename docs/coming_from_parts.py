@@ -72,6 +72,12 @@ TRITON = (
     ("`del`", "refused", "language.structures#C8"),
     ("loops over tuples and other sequences", "refused", "control.sequences#C1"),
     ("extents that are no power of two", "refused", "ext.any_extent#C1"),
+    ("the order in which scans combine floats", "unspecified", "scan.associative_scan#C6"),
+    ("an index of `tl.gather` outside of the block", "undefined", "shape.gather#E6"),
+    ("`tl.cat` with `can_reorder`", "any order", "shape.cat#C2"),
+    ("`tl.sort` along another axis", "the last one only", "sort.sort#C2"),
+    ("NaN in `tl.sort`", "elements are lost", "sort.sort#C3"),
+    ("`tl.topk` of types below 32 bits", "widened", "sort.topk#C3"),
 )
 
 
