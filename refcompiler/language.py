@@ -24,7 +24,7 @@ from refcompiler.frontend.language.control import (
     static_print,
     static_range,
 )
-from refcompiler.frontend.language.joining import cat, flip, interleave, join, split, view
+from refcompiler.frontend.language.joining import cat, flip, interleave, join, split, squeeze, unsqueeze, view
 from refcompiler.frontend.language.math import (
     FROM_TABLE,
     PropagateNan,
@@ -66,7 +66,7 @@ from refcompiler.frontend.language.shape import (
     trans,
 )
 from refcompiler.frontend.language.sorting import sort, topk
-from refcompiler.frontend.language.standard import cdiv, sigmoid, softmax
+from refcompiler.frontend.language.standard import cdiv, histogram, sigmoid, softmax
 from refcompiler.frontend.types import (
     bfloat16,
     block_type,
@@ -141,6 +141,7 @@ __all__ = [
     "fma",
     "full",
     "gather",
+    "histogram",
     "int1",
     "int16",
     "int32",
@@ -177,6 +178,7 @@ __all__ = [
     "split",
     "sqrt",
     "sqrt_rn",
+    "squeeze",
     "static_assert",
     "static_print",
     "static_range",
@@ -190,6 +192,7 @@ __all__ = [
     "uint64",
     "uint8",
     "umulhi",
+    "unsqueeze",
     "view",
     "where",
     "xor_sum",

@@ -112,3 +112,25 @@ def flip(x, dim=None):
 def view(input, *shape):
     """The same as reshape. Spec: shape.reshape"""
     return reshape(input, *shape)
+
+
+@builtin(member=True)
+def squeeze(x, dim):
+    """`x` without its axis `dim` of extent 1. Spec: shape.squeeze"""
+    c = here()
+    value = block_argument(c, x, "x", "shape.squeeze#E1", "squeeze")
+    shape = shape_of(value.type)
+    axis = normal_axis(c, dim, len(shape), "dim", "shape.squeeze#E2")
+    if shape[axis] != 1 or len(shape) == 1:
+        message = f"squeeze drops an axis of extent 1 beside another axis, found axis {axis} of {list(shape)}"
+        raise c.error("shape.squeeze#E3", message, "dim")
+    return reshaped(c, value, (*shape[:axis], *shape[axis + 1 :]))
+
+
+@builtin(member=True)
+def unsqueeze(x, dim):
+    """`x` with an axis of extent 1 at `dim`, counted in the result. Spec: shape.squeeze"""
+    c = here()
+    value = block_argument(c, x, "x", "shape.squeeze#E1", "unsqueeze")
+    axis = normal_axis(c, dim, len(shape_of(value.type)) + 1, "dim", "shape.squeeze#E2")
+    return c.emit("expand_dims", value, axis=axis)
