@@ -452,7 +452,7 @@ def fuzz(
     sys.exit(code)
 
 
-@main.command()
+@main.command(epilog=_example("tilespec cache\ntilespec cache --clear"))
 @click.option("--clear", is_flag=True, help="Remove every entry.")
 def cache(clear: bool) -> None:
     """The cache on disk: compiled kernels and parsed feature files; always safe to remove."""
