@@ -2,10 +2,11 @@
 
 from refcompiler import language
 from refcompiler.frontend.types import constexpr
-from refcompiler.jit import JitFunction, cdiv, clear_cache, constexpr_function, jit, next_power_of_2
+from refcompiler.jit import JitFunction, ShapeDtype, cdiv, clear_cache, constexpr_function, jit, next_power_of_2
 
 __all__ = [
     "JitFunction",
+    "ShapeDtype",
     "cdiv",
     "clear_cache",
     "constexpr",

@@ -9,11 +9,13 @@ from refcompiler.frontend import KernelSource
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.function import JitFunction, clear_cache
 from refcompiler.jit.sizes import cdiv, next_power_of_2
+from refcompiler.jit.specialize import ShapeDtype
 from refcompiler.jit.text import from_source
 
 __all__ = [
     "CompiledKernel",
     "JitFunction",
+    "ShapeDtype",
     "cdiv",
     "clear_cache",
     "constexpr_function",

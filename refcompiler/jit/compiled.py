@@ -112,6 +112,15 @@ class CompiledKernel:
             return found
         return build(self.asm[self.code], self.level("simt"), self.func, self.arch, self.code, self.options, self.key)
 
+    def make_machine_code(self) -> bool:
+        """Compile as far as the tools of this machine go; whether to machine code."""
+        from refcompiler import toolchain
+
+        try:
+            return bool(self.build.cubin)
+        except toolchain.ToolUnavailable:
+            return False
+
     @cached_property
     def key(self) -> str:
         """Under which the machine code lies in the cache on disk."""

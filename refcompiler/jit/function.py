@@ -14,12 +14,14 @@ from refcompiler.frontend import KernelSource, compile_source
 from refcompiler.frontend.profile import CORE, known_profile
 from refcompiler.frontend.signature import parse_signature
 from refcompiler.frontend.types import constexpr
-from refcompiler.jit.backends import asked, compiled_for
+from refcompiler.ir.types import PointerType
+from refcompiler.jit.backends import CODE, asked, compiled_for
 from refcompiler.jit.build import forget
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.prepared import PreparedLaunches
 from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize, unexpected
+from refcompiler.target import DEFAULT_TARGET, target
 
 # Accepted for source compatibility; they change no value, and this compiler has no use for them yet.
 _IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
@@ -107,6 +109,7 @@ class JitFunction:
         warmup: bool = False,
         stream: Any = None,
         backend: str | None = None,
+        arch: str | None = None,
         call: tuple[Sequence[Any], dict[str, Any]] | None = None,
     ) -> CompiledKernel:
         """The long way: bind, specialise, compile where needed, check, launch; prepare ``call`` for the next time."""
@@ -114,17 +117,19 @@ class JitFunction:
         options, rest = self._split(kwargs)
         values = bind(self.source, args, rest)
         plain, unaligned = self._unspecialized()
-        arguments = specialize(self.source, values, plain, unaligned)
-        arch = _native_arch(arguments)
+        arguments = specialize(self.source, values, plain, unaligned, described=warmup)
         kernel = self._kernel(
             {a.parameter.name: a.type for a in arguments if a.type is not None},
             {a.parameter.name: a.value for a in arguments if a.type is None},
             {a.parameter.name: a.hint for a in arguments if a.hint is not None},
-            arch,
+            target(arch).name if arch else _native_arch(arguments),
             compiled_for(chosen),
             options,
         )
-        if not warmup:
+        if warmup:
+            if not _on_host(arguments) and kernel.backend in CODE:
+                kernel.make_machine_code()
+        else:
             meta = {a.parameter.name: a.value for a in arguments} | options
             runtime = {a.parameter.name: a.value for a in arguments if a.type is not None}
             infos = {a.parameter.name: a.info for a in arguments if a.info is not None}
@@ -134,8 +139,15 @@ class JitFunction:
         return kernel
 
     def warmup(self, *args: Any, grid: Grid = (1,), **kwargs: Any) -> CompiledKernel:
-        """Compile for the arguments without launching."""
-        return self[grid](*args, warmup=True, **kwargs)
+        """Compile for the arguments without launching; a launch with such arguments then finds its code.
+
+        An argument may be a description instead: a ``ShapeDtype``, a dtype of NumPy or torch for an aligned array, a
+        type as text such as "*f32:16", "i32" or "i32:16". Needs no GPU: the architecture is ``arch=``, else that of the
+        GPU, else the default one. Where the tools for machine code are missing, compilation ends before it.
+        """
+        own = {n: kwargs[n] for n in ("stream", "backend", "arch") if n in kwargs and not self._takes(n)}
+        rest = {n: v for n, v in kwargs.items() if n not in own}
+        return self._launch(grid, args, rest, warmup=True, **own)
 
     def compile(
         self,
@@ -151,8 +163,6 @@ class JitFunction:
         ``backend`` is "cuda" or "mlir", the way to machine code, or "interp" or "simt", which run NumPy arrays: as the
         program means, or thread by thread. Left out, TILESPEC_BACKEND says it, else it is "cuda".
         """
-        from refcompiler.target import DEFAULT_TARGET, target
-
         types, hinted = parse_signature(signature)
         chosen, rest = self._split(dict(options))
         if rest:
@@ -237,12 +247,15 @@ def _options(given: dict[str, Any]) -> Any:
     return Options(**given)
 
 
+def _on_host(arguments: list[Argument]) -> bool:
+    """Whether all arrays are in host memory; one that is only described is for a GPU."""
+    return all(not isinstance(a.type, PointerType) or (a.info is not None and a.info.device is None) for a in arguments)
+
+
 def _native_arch(arguments: list[Argument]) -> str:
-    """The architecture of the GPU that the arrays are on; the default one for host arrays."""
-    from refcompiler.target import DEFAULT_TARGET
+    """The architecture of the GPU that the arrays are on, or that there is; the default one for host arrays."""
+    from refcompiler.runtime import gpu_available, native_arch
 
-    if all(a.info is None or a.info.device is None for a in arguments):
+    if _on_host(arguments) or (all(a.info is None for a in arguments) and not gpu_available()):
         return DEFAULT_TARGET.name
-    from refcompiler.runtime import native_arch
-
     return native_arch()

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from refcompiler.errors import LaunchError
 from refcompiler.frontend.kernel_source import EMPTY, KernelSource, Parameter
-from refcompiler.frontend.signature import parse_type
+from refcompiler.frontend.signature import parse_signature, parse_type
 from refcompiler.frontend.types import block_type, constexpr, dtype, pointer_type
 from refcompiler.ir.types import BOOL, DTYPES, F32, I32, I64, U64, DType, PointerType
-from refcompiler.runtime.arrays import ArrayInfo, describe, is_array
+from refcompiler.runtime.arrays import ArrayInfo, describe, dtype_name, is_array
 
 _CLAUSES = {"launch.dtype": "program.arguments#E8", "launch.strides": "program.arguments#E9"}
 _STATIC = (constexpr, dtype, pointer_type, block_type)
+
+
+@dataclass(frozen=True)
+class ShapeDtype:
+    """An array that ``kernel.warmup`` compiles for and that needs no memory: its shape, its dtype (of NumPy, torch or
+    the language, or a name), and whether its address is a multiple of 16."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    aligned: bool = True
 
 
 class Argument:
@@ -75,13 +86,21 @@ def unexpected(source: KernelSource, name: str) -> LaunchError:
 
 
 def specialize(
-    source: KernelSource, values: Sequence[Any], plain: frozenset[str], unaligned: frozenset[str]
+    source: KernelSource,
+    values: Sequence[Any],
+    plain: frozenset[str],
+    unaligned: frozenset[str],
+    described: bool = False,
 ) -> list[Argument]:
-    """Types and hints of the arguments; ``plain`` parameters get no hints, ``unaligned`` none of alignment."""
+    """Types and hints of the arguments; ``plain`` parameters get no hints, ``unaligned`` none of alignment. Where
+    ``described``, arguments may be descriptions: a ShapeDtype, a dtype for an aligned array, a text such as "i32:16".
+    """
     arguments = []
     for parameter, value in zip(source.parameters, values, strict=True):
         argument = Argument(parameter, value)
-        if not parameter.constexpr and not is_static(value):
+        if described and not parameter.constexpr and _is_description(value):
+            _take_description(argument)
+        elif not parameter.constexpr and not is_static(value):
             _classify(source, argument)
             argument.plain = parameter.name not in plain | unaligned and _forced_type(parameter.type) is None
             if parameter.name in plain or (parameter.name in unaligned and argument.hint != 1):
@@ -95,6 +114,33 @@ def is_static(value: Any) -> bool:
     if value is None or isinstance(value, _STATIC):
         return True
     return hasattr(value, "__kernel_source__")
+
+
+def _is_description(value: Any) -> bool:
+    if isinstance(value, ShapeDtype | str | np.dtype):
+        return True
+    kind = type(value)
+    of_torch = kind.__name__ == "dtype" and kind.__module__ == "torch"
+    return of_torch or (isinstance(value, type) and issubclass(value, np.generic))
+
+
+def _take_description(argument: Argument) -> None:
+    """Type and hint of a described argument."""
+    value, parameter = argument.value, argument.parameter
+    if isinstance(value, str):
+        types, hints = parse_signature({parameter.name: value})
+        argument.type, argument.hint = types[parameter.name], hints.get(parameter.name)
+    else:
+        of = value.dtype if isinstance(value, ShapeDtype) else value
+        try:
+            name = of.ir.name if isinstance(of, dtype) else dtype_name(of)
+        except LaunchError as error:
+            raise LaunchError(
+                "program.arguments#E8", f"argument `{parameter.name}`: {error.message}", notes=error.notes
+            ) from None
+        argument.type = PointerType(DTYPES[name], parameter.const)
+        argument.hint = 16 if not isinstance(value, ShapeDtype) or value.aligned else None
+    argument.type = _forced_type(parameter.type) or argument.type
 
 
 def _classify(source: KernelSource, argument: Argument) -> None:

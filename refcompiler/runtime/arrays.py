@@ -50,6 +50,17 @@ class ArrayInfo(NamedTuple):
         return self.ptr % 16 == 0
 
 
+def dtype_name(dtype: Any) -> str:
+    """Our short name of a dtype of NumPy (an object, a class or a name) or torch. Raises LaunchError (launch.dtype)."""
+    text = str(dtype).removeprefix("torch.")
+    if text in _NAMES:
+        return _NAMES[text]
+    try:
+        return _numpy_dtype(np.dtype(dtype))[0]
+    except TypeError:
+        raise _unknown_dtype(text) from None
+
+
 def is_array(x: object) -> bool:
     """Whether ``x`` is an array that :func:`describe` accepts, in host or device memory."""
     return _describer(x) is not None
