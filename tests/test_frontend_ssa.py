@@ -196,7 +196,7 @@ CASES = {
     ),
     "hints and static checks leave nothing": (
         "a = tl.multiple_of(n, 16)\ntl.assume(b)\ntl.static_assert(C == 8)\ntl.store(I, a)",
-        "store I, n, none",
+        "%0 = hint n {divisible=(16,)} : i32\nstore I, %0, none",
     ),
     "assertions": (
         "assert b, f'C is {C}'\ntl.device_assert(n > 0, 'positive', mask=b)",

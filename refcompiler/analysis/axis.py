@@ -329,7 +329,28 @@ def _trans(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
     return AxisInfo(reordered(info.contiguity), reordered(info.divisibility), reordered(info.constancy), info.unit)
 
 
+def _hint(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
+    """What is promised, where it is more than what is seen. The first elements of longer runs are among those of the
+    shorter ones, so what divided these divides them."""
+    info, extents = axis.of(op.x), shape or (1,)
+    ones = (1,) * len(extents)
+
+    def better(known: tuple[int, ...], promised: tuple[int, ...], limits: tuple[int, ...]) -> tuple[int, ...]:
+        powers = (
+            min(power_of_two_in(p), power_of_two_in(limit)) for p, limit in zip(promised or ones, limits, strict=True)
+        )
+        return tuple(map(max, known, powers))
+
+    return AxisInfo(
+        better(info.contiguity, op.contiguous, extents),
+        better(info.divisibility, op.divisible, (MAX_DIVISOR,) * len(extents)),
+        better(info.constancy, op.constant, extents),
+        info.unit,
+    )
+
+
 _RULES = {
+    "hint": _hint,
     "arange": _arange,
     "full": _same,
     "broadcast": _same,

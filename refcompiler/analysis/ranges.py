@@ -119,7 +119,7 @@ class Ranges:
 
 
 _MOVES = frozenset(
-    "full broadcast expand_dims reshape trans gather butterfly convert_layout splat extract".split()
+    "full broadcast expand_dims reshape trans hint gather butterfly convert_layout splat extract".split()
 ) | set(SHUFFLES)
 
 

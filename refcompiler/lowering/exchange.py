@@ -108,9 +108,10 @@ def lower_butterfly(state: Lowering, op: Op) -> None:
     state.set(op.result, state.op("ld_shared", buffer, state.splat(index, len(places))))
 
 
-@lowers("expand_dims", "trans")
+@lowers("expand_dims", "trans", "hint")
 def lower_view(state: Lowering, op: Op) -> None:
-    """The type rule gives the result the operand's layout, seen in the other shape: registers stay as they are."""
+    """The type rule gives the result the operand's layout, seen in the other shape: registers stay as they are. What a
+    hint says has been used by then."""
     state.set(op.result, state.value(op.x))
 
 

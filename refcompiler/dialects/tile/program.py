@@ -5,7 +5,7 @@ from __future__ import annotations
 from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import BOOL, I32, BlockType, DType, Type, element_of
+from refcompiler.ir.types import BOOL, I32, BlockType, DType, Type, element_of, shape_of
 
 
 class ProgramId(Op, name="program_id"):
@@ -109,3 +109,25 @@ class Assert(Op, name="assert", effects={"assert"}):
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
         return BOOL
+
+
+class Hint(Op, name="hint", levels=BLOCKS):
+    """Integers of which the author promises something, for each axis: that the first of each run is divisible, that
+    runs count up by one, or that runs are constant.  Spec: control.hints"""
+
+    x = operand()
+    divisible = attr(tuple, ())
+    contiguous = attr(tuple, ())
+    constant = attr(tuple, ())
+
+    def infer(self) -> list[Type]:
+        return [self.x.type]
+
+    def verify(self, require) -> None:
+        rank = max(1, len(shape_of(self.x.type)))
+        for name in ("divisible", "contiguous", "constant"):
+            values = getattr(self, name)
+            fits = not values or (len(values) == rank and all(isinstance(v, int) and v > 0 for v in values))
+            require(
+                fits, "control.hints#E1", lambda values=values: f"one positive integer per axis, found {values}", name
+            )

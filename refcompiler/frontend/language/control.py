@@ -10,7 +10,7 @@ from refcompiler.frontend.context import Context, describe, here, is_runtime
 from refcompiler.frontend.language.arguments import static, static_text
 from refcompiler.frontend.types import to_language
 from refcompiler.ir import Constant, Value
-from refcompiler.ir.types import BOOL, element_of, shape_of
+from refcompiler.ir.types import BOOL, DType, element_of, shape_of
 
 
 def _header_only(name: str) -> Any:
@@ -106,7 +106,7 @@ def assume(cond):
     as_condition(here(), cond, "cond")
 
 
-def _hint(input: Any, values: Any) -> Any:
+def _hint(input: Any, values: Any, what: str) -> Any:
     c = here()
     given = static(c, values, "values")
     given = tuple(given) if isinstance(given, tuple | list) else (given,)
@@ -117,25 +117,31 @@ def _hint(input: Any, values: Any) -> Any:
         raise c.error(
             "control.hints#E1", f"values holds one positive constexpr integer per axis, found {given}", "values"
         )
-    return input
+    element = element_of(input.type)
+    if isinstance(input, Constant) or not (isinstance(element, DType) and element.is_int):
+        return input  # what points or is no index has no use for it
+    return c.emit("hint", input, at={"x": "input"}, **{what: given})
 
 
 @builtin
 def multiple_of(input, values):
-    """A promise that the first element of each aligned run of `input` is a multiple of `values`; gives `input`."""
-    return _hint(input, values)
+    """A promise that the first element of each aligned run of `input` is a multiple of `values`; gives `input`.
+
+    Spec: control.hints
+    """
+    return _hint(input, values, "divisible")
 
 
 @builtin
 def max_contiguous(input, values):
-    """A promise that runs of `values` elements of `input` count up by one; gives `input`."""
-    return _hint(input, values)
+    """A promise that runs of `values` elements of `input` count up by one; gives `input`. Spec: control.hints"""
+    return _hint(input, values, "contiguous")
 
 
 @builtin
 def max_constancy(input, values):
-    """A promise that runs of `values` elements of `input` are equal; gives `input`."""
-    return _hint(input, values)
+    """A promise that runs of `values` elements of `input` are equal; gives `input`. Spec: control.hints"""
+    return _hint(input, values, "constant")
 
 
 @builtin
