@@ -114,7 +114,7 @@ def test_machine_code_is_made_where_the_tools_are(tmp_path, monkeypatch):
     [
         (ShapeDtype((4,), "complex64"), "program.arguments#E8"),
         (ShapeDtype((4,), ">f4"), "program.arguments#E8"),
-        (ShapeDtype((4,), object()), "program.arguments#E8"),
+        (ShapeDtype((4,), dict), "program.arguments#E8"),
         ("*f33", "program.arguments#E2"),
         ("*f32:x", "program.arguments#E2"),
     ],
