@@ -52,7 +52,8 @@ def driver(monkeypatch):
     monkeypatch.setattr(gpu, "driver", lambda: made)
     monkeypatch.setattr(gpu, "device_count", lambda: made.devices)
     monkeypatch.setattr(launcher, "_functions", {})
-    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    for library in ("cupy", "torch"):
+        monkeypatch.delitem(sys.modules, library, raising=False)
     kernel.clear_cache()
     yield made
     kernel.clear_cache()

@@ -332,7 +332,7 @@ class Cuda(_Reference):
 
     def _on_device(self, value: Any) -> Any:
         """A bent argument on the device, gaps between elements kept; what CuPy has no dtype for stays on the host."""
-        if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufc":
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufc" or not value.dtype.isnative:
             return value
         if value.flags.c_contiguous or value.base is None:
             return self.cupy.asarray(value)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from refcompiler import config
+from refcompiler.config import backend_setting
 from refcompiler.ir.types import I32, I64, U64
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.grids import resolve_grid
@@ -43,6 +42,8 @@ class _Kinds(dict):
         return kind
 
 
+_past_16 = (15).__and__  # bytes past a multiple of 16
+_X_LIMIT = launcher.GRID_LIMITS[0]
 _kind_of = _Kinds().__getitem__
 _INTEGERS = frozenset({int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64})
 _OTHER_NUMBERS = frozenset({float, bool, np.bool_, np.float16, np.float32, np.float64})
@@ -85,7 +86,7 @@ class Call:
     def key(self, values: Sequence[Any], arrays: tuple, addresses: Sequence[int]) -> tuple:
         """What decides which launch serves ``values``, among which are ``arrays`` at ``addresses``."""
         return (
-            config.backend_setting(),
+            backend_setting(),
             *[address & 15 == 0 for address in addresses],
             *map(self.facts_of, arrays),
             *map(_kind_of, self.integers(values)),
@@ -113,13 +114,7 @@ class PreparedLaunches:
             arrays = call.arrays(values)
             addresses = [*map(call.addresses_of, arrays)]
             # Most launches are as the last one was: comparing is cheaper than asking each argument and hashing.
-            unaligned = reduce(operator.or_, addresses, 0) & 15
-            seen = (
-                config.backend_setting(),
-                object() if unaligned else None,
-                call.plain(values),
-                *map(call.facts_of, arrays),
-            )
+            seen = (backend_setting(), call.plain(values), *map(_past_16, addresses), *map(call.facts_of, arrays))
             known, launch = call.last
             if seen != known:
                 launch = call.launches[call.key(values, arrays, addresses)]
@@ -128,7 +123,7 @@ class PreparedLaunches:
             return self.long_way(grid, args, keywords)
         if not launch.are_current():
             return self.long_way(grid, args, keywords)
-        if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and 0 < grid[0] <= launcher.GRID_LIMITS[0]:
+        if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and 0 < grid[0] <= _X_LIMIT:
             x, y, z = grid[0], 1, 1
         else:
             meta = dict(zip(call.names, values, strict=True)) | launch.meta

@@ -197,8 +197,9 @@ def test_wrong_arguments_leave_arrays_as_they_were(cupy):
             runtime.launch(function, 1, 32, args)
         assert caught.value.id == id
     with pytest.raises(LaunchError) as caught:
-        runtime.launch(function, 0, 32, [x, x, out, 32])
+        runtime.launch(function, -1, 32, [x, x, out, 32])
     assert caught.value.id == "launch.grid"
+    runtime.launch(function, 0, 32, [x, x, out, 32])  # no programs
     assert (out.get() == 0).all()
 
 
