@@ -6,6 +6,8 @@ import simt_kernels as k
 from compiled import compile_kernel, differences
 from test_lowering import KERNELS, compiled
 
+import refcompiler as triton
+import refcompiler.language as tl
 from refcompiler import interpreter, simulator
 from refcompiler.errors import RunError
 from refcompiler.ir.parser import parse_func
@@ -194,3 +196,36 @@ def test_named_barriers_order_through_a_warp_between():
     assert broken.count("named_barrier") == 3
     with pytest.raises(RunError, match="without a barrier between"):
         simulator.run(parse_func(broken, "chain.simt"), (1,), {"x": x})
+
+
+@triton.jit
+def add_under_a_lock(lock, x, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(x + i, tl.load(x + i) + 1)
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def keep_the_lock(lock, x, BLOCK: tl.constexpr):
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(x, 1)
+
+
+def test_a_spin_lock_ends_also_with_more_programs_than_are_resident():
+    stages = compile_kernel(add_under_a_lock, "lock:*i32,x:*i32", BLOCK=64)
+    lock, x = np.zeros(1, "i4"), np.zeros(64, "i4")
+    simulator.run(stages.simt, (300,), {"lock": lock, "x": x})
+    assert (x == 300).all() and not lock.any()
+
+
+def test_programs_that_wait_for_ever_are_one_located_error(monkeypatch):
+    monkeypatch.setattr("refcompiler.simulator.resident.MOST_ROUNDS", 20)
+    stages = compile_kernel(keep_the_lock, "lock:*i32,x:*i32", BLOCK=64)
+    lock, x = np.zeros(1, "i4"), np.zeros(64, "i4")
+    with pytest.raises(RunError, match=r"a deadlock: .*\(CTAs \(1, 0, 0\), \(2, 0, 0\) wait\)") as caught:
+        simulator.run(stages.simt, (3,), {"lock": lock, "x": x})
+    assert caught.value.id == "control.while#E8"
+    assert not lock.any() and not x.any()

@@ -189,9 +189,8 @@ def race(m: Machine, access: Access, memory: Memory, addresses, who, found: Conf
     at = found.at // accesses
     address, mine = int(addresses[at]), int(who[at])
     place = f"byte {address % m.stride} of shared memory" if access.shared else _array(m, address)
-    did = "wrote" if found.wrote else "read"
     other = "several threads" if found.other == MANY else m.name(found.other)
-    verb_line = f"{m.name(mine)} {verb} {place} that {other} {did}"
+    verb_line = f"{m.name(mine)} {verb} {place} that {other} {found.did}"
     if not found.between_ctas:
         return m.error(access.op, f"{access.spec}#E1", f"{verb_line}, without a barrier between")
     notes = ["programs of one launch run in any order: only atomics may meet"]

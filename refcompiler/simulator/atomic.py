@@ -27,7 +27,7 @@ def step_atomic(op: atomic.Atomic) -> Step:
         found = garbage((m.lanes * access.accesses,), access.dtype)
         at = np.arange(found.size)[lanes]
         for memory, part in parts_of(m, access, addresses, chosen):
-            conflict = memory.meets(addresses[part], access.size, who[part], m.order)
+            conflict = memory.change(addresses[part], access.size, who[part], m.order)
             if conflict is not None:
                 raise race(m, access, memory, addresses[part], who[part], conflict, "changes")
             bits = memory.view(access.size)
@@ -37,6 +37,7 @@ def step_atomic(op: atomic.Atomic) -> Step:
                 old = atomic.cas(bits, index, *(v.view(bits.dtype) for v in values))
             else:
                 old = atomic.rmw(op.kind, dtype, bits, index, values[0])
+            memory.changed = memory.changed or bool((bits[index] != old.view(bits.dtype)).any())
             found[at[part]] = old.view(access.dtype)
         m.values[op.result] = found.reshape(m.lanes, access.accesses)
 

@@ -11,7 +11,7 @@ from refcompiler.dialects.scf import If, While
 from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.ir.core import Block, Op
 from refcompiler.ir.types import DType, element_of
-from refcompiler.simulator.machine import STEPS, Machine, Step, Waiting, numpy_type, registers_of, steps
+from refcompiler.simulator.machine import STEPS, Machine, Pause, Step, Waiting, numpy_type, registers_of, steps
 from refcompiler.simulator.values import elementwise
 
 _NO_INSTRUCTION = frozenset({"splat", "extract", "pack", "constants", "shared_alloc", "assert"})
@@ -146,6 +146,8 @@ def while_(op: While) -> Step:
                 _note(m, op, outside)
                 yield from after.run(m, values)
                 carried = after.results(m)
+                if m.pauses:
+                    yield Pause(op)
         finally:
             _restore(m, op, outside)
         m.values.update(zip(op.results, results, strict=True))

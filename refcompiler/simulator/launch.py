@@ -17,6 +17,7 @@ from refcompiler.simulator.control import Region
 from refcompiler.simulator.counts import Counts
 from refcompiler.simulator.machine import Machine, numpy_type, registers_of
 from refcompiler.simulator.memory import GlobalMemory, Order
+from refcompiler.simulator.resident import run_resident, waits_for_others
 from refcompiler.simulator.roles import Role, take_turns, uses_roles
 
 NUMBERS_AT_ONCE = 1 << 19  # lanes times the registers of the widest value of a chunk
@@ -31,6 +32,7 @@ class Program:
         self.shared_bytes = int(func.attrs.get("shared_bytes", 0))
         ops = list(func.walk())
         self.warps_apart = uses_roles(ops)
+        self.waits = waits_for_others(func)
         self.widest = max([registers_of(v) for op in ops for v in op.results] or [1])
         self.constants: dict[Value, np.ndarray] = {
             v: np.full((1, 1), v.value, numpy_type(v.type))
@@ -47,7 +49,7 @@ class Program:
 
     @property
     def ctas_at_once(self) -> int:
-        return 1 if self.warps_apart else max(1, NUMBERS_AT_ONCE // (self.threads * self.widest))
+        return 1 if self.warps_apart or self.waits else max(1, NUMBERS_AT_ONCE // (self.threads * self.widest))
 
 
 def run(
@@ -76,16 +78,28 @@ def run(
     counts = Counts()
     now = first = 0
     places = _places(extents)
-    with np.errstate(all="ignore"):
+
+    def machines() -> Iterator[Machine]:
+        """The next CTAs, ready to begin, when the ones before have ended or wait."""
+        nonlocal first
         while chunk := list(islice(places, program.ctas_at_once)):
             order = Order(first * program.threads, program.threads, len(chunk), now, program.warps_apart)
             machine = Machine(
                 program.threads, program.shared_bytes, chunk, extents, first, memory, order, program.shared_granule,
                 counts if count else None, arrays,
             )  # fmt: skip
-            machine.values = dict(start)
-            take_turns(machine, [Role(program.region.run(machine), None)])
-            now, first = order.now, first + len(chunk)
+            machine.values, machine.pauses = dict(start), program.waits
+            first += len(chunk)
+            yield machine
+
+    with np.errstate(all="ignore"):
+        if program.waits:
+            run_resident(machines(), program.region, memory)
+        else:
+            for machine in machines():
+                for _ in take_turns(machine, [Role(program.region.run(machine), None)]):
+                    pass  # only CTAs that wait for others pause
+                now = machine.order.now
     memory.write_back()
     return counts
 

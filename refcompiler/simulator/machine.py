@@ -15,7 +15,7 @@ from refcompiler.simulator.memory import GARBAGE, GlobalMemory, Memory, Order, R
 
 WARP = 32
 
-Waiting = Iterator["Arrival"]
+Waiting = Iterator["Arrival | Pause"]
 Step = Callable[["Machine"], "Waiting | None"]
 STEPS: dict[str, Callable[[Op], Step]] = {}
 
@@ -25,6 +25,13 @@ class Arrival:
 
     def __init__(self, op: Any, warps: np.ndarray):
         self.op, self.warps = op, warps
+
+
+class Pause:
+    """A CTA that may wait for another one has finished a round of the loop ``op``, and lets the others go on."""
+
+    def __init__(self, op: Op):
+        self.op = op
 
 
 def steps(*names: str) -> Callable:
@@ -75,6 +82,7 @@ class Machine:
         self.shared = Memory(0, self.ctas * self.stride, shared_granule, records)
         self.values: dict[Value, np.ndarray] = {}
         self.active: np.ndarray | None = None
+        self.pauses = False  # it is one of several that take turns
         self.parted: list[Op] = []  # the control ops inside of which some lanes are inactive
 
     def full(self, value: Value, registers: int) -> np.ndarray:

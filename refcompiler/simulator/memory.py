@@ -17,7 +17,7 @@ class Conflict:
 
     at: int
     other: int  # the thread that came first; MANY for several
-    wrote: bool  # what the other did
+    did: str  # what the other did
     between_ctas: bool
 
 
@@ -56,48 +56,90 @@ class Order:
         self.now += 1
 
 
-class Records:
-    """The last writer and the readers since of each granule of a memory; ``between_ctas`` tells CTAs apart, which
-    may meet nowhere."""
+class Touches:
+    """Who touched each granule since the last barrier that orders them: one thread, or MANY of one CTA, the last one
+    that came here. Where warps are apart there is a row of records for each warp."""
 
-    def __init__(self, granules: int, rows: int, between_ctas: bool, threads: int):
-        self.between_ctas = between_ctas
+    def __init__(self, granules: int, rows: int, threads: int):
         self.granules, self.threads = granules, threads
+        self.last, self.at = np.full(rows * granules, NOBODY, np.int32), np.zeros(rows * granules, np.int32)
+        self.cta = np.full(granules, NOBODY, np.int32)
+
+    def note(self, places: np.ndarray, who: np.ndarray, order: Order) -> None:
+        """Threads ``who`` touch the granules beside them."""
+        rows, cta = places + order.row(who) * self.granules, who // self.threads
+        last = self.last[rows]
+        alone = (last == who) | (last == NOBODY) | (self.cta[places] != cta)
+        alone |= self.at[rows] <= order.visible(who, who)
+        self.cta[places] = cta
+        self.last[rows] = np.where(alone, who, MANY)
+        self.at[rows] = order.now
+        crowd = (self.last[rows] != who) & (self.cta[places] == cta)
+        self.last[rows[crowd]] = MANY
+
+    def unordered(self, places: np.ndarray, who: np.ndarray, order: Order) -> tuple[int, int] | None:
+        """The index of an access that another thread's touch is not ordered before, and that thread."""
+        for row in range(order.rows):
+            rows = places + row * self.granules
+            last = self.last[rows]
+            suspects = np.flatnonzero((last != NOBODY) & (last != who))
+            if suspects.size:
+                mine = who[suspects]
+                other = np.full(suspects.size, order.first + row * WARP)
+                bad = self.at[rows[suspects]] > order.visible(mine, other)
+                bad &= self.cta[places[suspects]] == mine // self.threads
+                if bad.any():
+                    at = int(suspects[bad.argmax()])
+                    return at, int(last[at])
+        return None
+
+
+class Records:
+    """The last writer of each granule of a memory, its readers since, and who changed it by atomics.
+
+    ``apart`` says that CTAs may meet nowhere: a conflict of two of them needs no time.
+    """
+
+    def __init__(self, granules: int, rows: int, apart: bool, threads: int):
+        self.threads, self.apart = threads, apart
         self.writer, self.written = np.full(granules, NOBODY, np.int32), np.zeros(granules, np.int32)
-        self.reader, self.read_at = np.full(rows * granules, NOBODY, np.int32), np.zeros(rows * granules, np.int32)
-        self.reading_cta = np.full(granules, NOBODY, np.int32) if between_ctas else None
+        self.readers = Touches(granules, rows, threads)
+        self.changers: Touches | None = None
+        self._reading_cta = np.full(granules, NOBODY, np.int32) if apart else None  # or MANY, in the whole launch
 
     def read(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
         """Threads ``who`` read the granules beside them."""
-        found = self._unordered_write(places, who, order)
+        found = self._unordered_write(places, who, order) or self._unordered_change(places, who, order)
         if found is not None:
             return found
-        rows = places + order.row(who) * self.granules
-        last = self.reader[rows]
-        past = self.read_at[rows] <= order.visible(who, who)
-        self.reader[rows] = np.where(past | (last == who) | (last == NOBODY), who, MANY)
-        self.read_at[rows] = order.now
-        shared = self.reader[rows] != who
-        self.reader[rows[shared]] = MANY
-        if self.reading_cta is not None:
+        self.readers.note(places, who, order)
+        if self._reading_cta is not None:
             cta = who // self.threads
-            last = self.reading_cta[places]
-            self.reading_cta[places] = np.where((last == cta) | (last == NOBODY), cta, MANY)
-            self.reading_cta[places[self.reading_cta[places] != cta]] = MANY
+            last = self._reading_cta[places]
+            self._reading_cta[places] = np.where((last == cta) | (last == NOBODY), cta, MANY)
+            self._reading_cta[places[self._reading_cta[places] != cta]] = MANY
         return None
 
     def write(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
         """Threads ``who`` write the granules beside them."""
-        found = self.unordered(places, who, order)
+        found = self.unordered(places, who, order) or self._unordered_change(places, who, order)
         if found is not None:
             return found
         self.writer[places] = who
         self.written[places] = order.now
         again = np.flatnonzero(self.writer[places] != who)
-        return self._conflict(again, self.writer[places], True, who) if again.size else None
+        return self._wrote(again, self.writer[places], who) if again.size else None
+
+    def change(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
+        """Threads ``who`` change the granules beside them by atomics, which may meet other atomics."""
+        found = self.unordered(places, who, order)
+        if self.changers is None:
+            self.changers = Touches(self.readers.granules, order.rows, self.threads)
+        self.changers.note(places, who, order)
+        return None if found is None or found.between_ctas else found
 
     def unordered(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
-        """An earlier access of another thread that nothing orders before a write here."""
+        """An earlier plain access of another thread that nothing orders before a write here."""
         return self._unordered_write(places, who, order) or self._unordered_read(places, who, order)
 
     def _unordered_write(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
@@ -108,32 +150,28 @@ class Records:
         w, o = who[suspects], writer[suspects]
         bad = o // self.threads != w // self.threads
         here = np.flatnonzero(~bad)
-        bad &= self.between_ctas
+        bad &= self.apart
         bad[here] = self.written[places[suspects[here]]] > order.visible(w[here], o[here])
-        return self._conflict(suspects[bad], writer, True, who) if bad.any() else None
+        return self._wrote(suspects[bad], writer, who) if bad.any() else None
 
     def _unordered_read(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
-        if self.reading_cta is not None:
-            cta = self.reading_cta[places]
+        if self._reading_cta is not None:
+            cta = self._reading_cta[places]
             bad = (cta != NOBODY) & (cta != who // self.threads)
             if bad.any():
                 at = int(bad.argmax())
-                return Conflict(at, MANY if cta[at] == MANY else int(cta[at]) * self.threads, False, True)
-        for row in range(order.rows):
-            rows = places + row * self.granules
-            reader = self.reader[rows]
-            suspects = np.flatnonzero((reader != NOBODY) & (reader != who))
-            if suspects.size:
-                other = np.full(suspects.size, order.first + row * WARP)
-                bad = self.read_at[rows[suspects]] > order.visible(who[suspects], other)
-                if bad.any():
-                    return self._conflict(suspects[bad], reader, False, who)
-        return None
+                return Conflict(at, MANY if cta[at] == MANY else int(cta[at]) * self.threads, "read", True)
+        found = self.readers.unordered(places, who, order)
+        return None if found is None else Conflict(*found, "read", False)
 
-    def _conflict(self, where: np.ndarray, others: np.ndarray, wrote: bool, who: np.ndarray) -> Conflict:
+    def _unordered_change(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
+        found = None if self.changers is None else self.changers.unordered(places, who, order)
+        return None if found is None else Conflict(*found, "changed", False)
+
+    def _wrote(self, where: np.ndarray, writers: np.ndarray, who: np.ndarray) -> Conflict:
         at = int(where[0])
-        other = int(others[at])
-        return Conflict(at, other, wrote, other != MANY and other // self.threads != int(who[at]) // self.threads)
+        other = int(writers[at])
+        return Conflict(at, other, "wrote", other // self.threads != int(who[at]) // self.threads)
 
 
 class Memory:
@@ -144,6 +182,7 @@ class Memory:
         self.start, self.end, self.granule, self.records = start, start + nbytes, granule, records
         self.lead = start % 16
         self.data = np.full(-(-(self.lead + nbytes) // 128) * 128, GARBAGE, np.uint8)
+        self.changed = False  # some byte has other bits since this was last set back
         self._views: dict[int, np.ndarray] = {}
 
     def position(self, addresses: np.ndarray) -> np.ndarray:
@@ -172,14 +211,19 @@ class Memory:
         position = self.position(addresses)
         found = self.records.write(*self._granules(position, size, who), order)
         if found is None:
-            self.view(size)[position // size] = data
+            self.put(position // size, data)
         return found
 
-    def meets(self, addresses: np.ndarray, size: int, who: np.ndarray, order: Order) -> Conflict | None:
-        """A plain access of another thread of the CTA that an atomic here would race with."""
+    def put(self, index: np.ndarray, data: np.ndarray) -> None:
+        """Items at indices of their view."""
+        view = self.view(data.dtype.itemsize)
+        self.changed = self.changed or bool((view[index] != data).any())
+        view[index] = data
+
+    def change(self, addresses: np.ndarray, size: int, who: np.ndarray, order: Order) -> Conflict | None:
+        """Atomics at the addresses: a plain access of another thread of the CTA that they race with."""
         assert self.records is not None
-        found = self.records.unordered(*self._granules(self.position(addresses), size, who), order)
-        return None if found is None or found.between_ctas else found
+        return self.records.change(*self._granules(self.position(addresses), size, who), order)
 
     def unwritten(self, addresses: np.ndarray, size: int) -> np.ndarray:
         """Where nothing was ever stored in the ``size`` bytes from an address on."""
@@ -255,6 +299,13 @@ class GlobalMemory:
                 found.append((region, mine))
                 left -= mine.size
         return None if left else found
+
+    def take_changes(self) -> bool:
+        """Whether any byte got other bits since this was last asked."""
+        changed = any(region.changed for region in self.regions)
+        for region in self.regions:
+            region.changed = False
+        return changed
 
     def write_back(self) -> None:
         for array in self.arrays:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from refcompiler.dialects.simt.roles import NamedBarrier, Roles
 from refcompiler.ir.core import Op
 from refcompiler.simulator.control import Region
-from refcompiler.simulator.machine import WARP, Arrival, Machine, Step, Waiting, steps
+from refcompiler.simulator.machine import WARP, Arrival, Machine, Pause, Step, Waiting, steps
 
 
 class Role:
@@ -20,21 +20,27 @@ class Role:
         self.waits: Arrival | None = None
         self.ended = False
 
-    def advance(self, m: Machine) -> None:
-        """Run up to the next named barrier."""
+    def advance(self, m: Machine) -> Pause | None:
+        """Run up to the next named barrier, or to a pause."""
         m.active, m.parted = self.active, self.parted
-        self.waits = next(self.run, None)
-        self.ended = self.waits is None
+        reached = next(self.run, None)
+        self.ended = reached is None
+        self.waits = reached if isinstance(reached, Arrival) else None
         self.active, self.parted = m.active, m.parted
+        return reached if isinstance(reached, Pause) else None
 
 
-def take_turns(m: Machine, roles: Sequence[Role]) -> None:
-    """Run roles to their ends: each as far as it can get, the first one first, again and again."""
+def take_turns(m: Machine, roles: Sequence[Role]) -> Iterator[Pause]:
+    """Run roles to their ends: each as far as it can get, the first one first, in turns; pauses where one does."""
     while not all(role.ended for role in roles):
+        pause = None
         for role in roles:
             if not role.ended and role.waits is None:
-                role.advance(m)
-        if not _open(m, roles):
+                pause = role.advance(m) or pause
+        opened = _open(m, roles)
+        if pause is not None:
+            yield pause
+        elif not opened:
             waiting = [role.waits for role in roles if role.waits is not None]
             if waiting:
                 raise _stuck(m, waiting)
@@ -90,7 +96,7 @@ def named_barrier(op: NamedBarrier) -> Step:
 def roles(op: Roles) -> Step:
     regions = [Region(region) for region in op.regions]
 
-    def step(m: Machine) -> None:
+    def step(m: Machine) -> Waiting:
         if m.active is not None:
             raise m.error(op, "exec.barriers#E1", "roles are for all threads of a CTA, and some do not come to them")
         warp = np.arange(m.lanes) // WARP
@@ -99,7 +105,7 @@ def roles(op: Roles) -> Step:
             if first < end:
                 chosen.append(Role(region.run(m), (warp >= first) & (warp < end)))
         outer = m.parted
-        take_turns(m, chosen)
+        yield from take_turns(m, chosen)
         m.active, m.parted = None, outer
 
     return step
