@@ -197,3 +197,18 @@ def test_numbers_stay_compile_time_in_mytriton():
 
     assert result(kernel, 3, BLOCK=8, dtype=np.float32) == [4.5, 4.5, 4.5, 4.5, 21, 7, 0, 0]
     assert result(kernel, 0, BLOCK=8, dtype=np.float32) == [0, 0, 0, 0, 12, 5, 0, 0]
+
+
+def test_static_print_prints_once_for_each_compilation(capsys):
+    @triton.jit
+    def kernel(out, n, C: tl.constexpr):
+        tl.static_print("C is", C, "n", n, tl.arange(0, 8), (1, C), sep="|", end="!\n")
+        tl.store(out, n)
+
+    for n in (3, 5, 7):
+        result(kernel, n, C=4)
+    result(kernel, 7, C=5)
+    assert capsys.readouterr().out.splitlines() == [
+        "C is|4|n|int32|<[8], int32>|(1, 4)!",
+        "C is|5|n|int32|<[8], int32>|(1, 5)!",
+    ]
