@@ -69,7 +69,8 @@ def shift_right(x: Any, amount: Any, fmt: Any, arithmetic: bool) -> np.ndarray:
     bits = as_integers(x, fmt) & ((1 << fmt.bits) - 1)
     if arithmetic:
         bits = bits - ((bits >> (fmt.bits - 1)) << fmt.bits)
-    a, n = np.broadcast_arrays(bits, _amount(amount, fmt))
+    # Without axes these are Python integers, which NumPy would make into its own, of two types.
+    a, n = np.broadcast_arrays(*(np.asarray(v, dtype=object) for v in (bits, _amount(amount, fmt))))
     return wrap(a >> n, fmt)
 
 

@@ -39,6 +39,15 @@ def test_targets_agree(first):
         assert not outcome.differences, f"program {index}: {outcome.differences[0]}\n{source(outcome.program)}"
 
 
+@pytest.mark.parametrize("smaller", [False, True])
+def test_a_fault_of_the_judge_is_no_agreement(smaller):
+    def judge(program):
+        raise TypeError("an oracle cannot")
+
+    with pytest.raises(TypeError, match="an oracle cannot"):
+        search(1, 0, judge, smaller=smaller)
+
+
 def test_bits_are_compared_with_nan_as_one_value():
     f32 = np.array([0x7FC00000, 0x80000000, 0x3F800000], "u4").view("f4")
     assert unlike(np.array([0xFFC00001, 0x80000000, 0x3F800000], "u4").view("f4"), f32, 0) == ""

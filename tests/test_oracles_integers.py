@@ -97,6 +97,14 @@ def test_shifts_of_every_amount(name):
         assert right[i] == ((-1 if p < 0 else 0) if amount >= 8 else p // 2**amount)
 
 
+def test_shifts_of_scalars_keep_python_integers():
+    """NumPy makes integers of its own of an object array without axes, and of two sizes where one needs 64 bits."""
+    big = np.array(2**63 + 5, np.uint64)
+    assert int(call("integers:shr", x=big, y=big)["out"]) == 0
+    assert int(call("integers:shr", x=big, y=np.array(62, np.uint64))["out"]) == 2
+    assert int(call("integers:shl", x=big, y=np.array(62, np.uint64))["out"]) == 2**62
+
+
 def test_right_shift_is_arithmetic_by_its_left_operand():
     x = np.array([-8], np.int32)
     assert call("integers:shr", x=x, y=np.array([1], np.uint32))["out"].tolist() == [2**32 - 4]

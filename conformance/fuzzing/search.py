@@ -68,6 +68,8 @@ def search(seed: int, index: int, judge: Judge, *, smaller: bool = True) -> Outc
         judged()
     except (_Differs, hypothesis.errors.Flaky):
         pass
+    if trial.fault is not None:  # Hypothesis takes what does not happen twice for flaky
+        raise trial.fault
     program, differences = trial.smallest or (trial.first, [])
     return Outcome(program, tuple(differences), trial.attempts)
 
@@ -81,8 +83,11 @@ class _Trial:
         self.wanted: tuple[str, str] | None = None
         self.known: dict[str, list[Difference]] = {}
         self.smallest: tuple[Program, list[Difference]] | None = None
+        self.fault: Exception | None = None  # of the judge, not of what it judges
 
     def judged(self, program: Program) -> None:
+        if self.fault is not None:
+            raise self.fault
         self.calls += 1
         if self.calls == 1:
             return
@@ -103,7 +108,12 @@ class _Trial:
             if self.attempts > ATTEMPTS:
                 return []
             self.attempts += 1
-            self.known[key] = self.judge(program)
+            try:
+                self.known[key] = self.judge(program)
+            except Exception as fault:
+                fault.add_note(source(program))
+                self.fault = fault
+                raise
             if self.wanted is None and self.known[key]:
                 self.wanted = (self.known[key][0].kind, self.known[key][0].target)
         return self.known[key]
