@@ -173,3 +173,10 @@ def test_arguments_are_renamed_and_passed_by_position():
     x, n = call_arguments(call, arrays, {"x": "positional", "n": "named(m)"})
     assert (x.name, x.positional, n.name, n.positional) == ("x", True, "m", False) and x.bent and n.bent
     assert call_arguments(call, arrays, {"x": "dtype(complex64)"})[0].value.dtype == np.complex64
+
+
+@pytest.mark.parametrize("name", ["cuda", "mlir"])
+def test_a_compiling_target_claims_its_own_text(name):
+    info = load(name).info()
+    assert info.name == name and info.toolchain.startswith(f"{name}-")
+    assert {"cuda", "mlir"} & set(info.stages) == {name} and {"ptx", "sass", "resources"} <= set(info.stages)

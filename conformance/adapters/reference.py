@@ -279,11 +279,11 @@ class Cuda(_Reference):
 
     def info(self) -> Info:
         return Info(
-            name="cuda",
+            name=self.backend,
             version=_version(),
             profiles=PROFILES,
             capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
-            stages=("laid_out", "simt", "cuda", "ptx", "sass", "resources"),
+            stages=self.stages,
             phases=PHASES,
             runs=self.cupy is not None,
             toolchain=_toolchain(self.versions, *self.compiler),

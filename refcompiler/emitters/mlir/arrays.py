@@ -13,7 +13,7 @@ from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.elementwise import cast
 from refcompiler.emitters.mlir.writer import WRITERS, Writer
 from refcompiler.ir.core import Constant, Op, Value
-from refcompiler.ir.types import BOOL, I8, I32, Element, element_of
+from refcompiler.ir.types import BOOL, I8, I32, DType, Element, element_of
 
 MAX_REGISTERS = 256  # LLVM takes time and memory that grow with the square of a vector's length
 _AT_ONCE = 16
@@ -119,7 +119,7 @@ def _part(w: Writer, op: Op, arrays: dict[Value, Array], index: str, accesses: i
     return type(op)(*operands, types=types, **op.attrs)
 
 
-def _table(w: Writer, values: Sequence[int], element: Element) -> Array:
+def _table(w: Writer, values: Sequence[int], element: DType) -> Array:
     """Numbers that are known, in the program's own memory."""
     type_ = t.element_type(element)
     numbers = ", ".join(t.literal(v, element) for v in values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refcompiler.dialects.scf import For, If, Terminator, While
+from refcompiler.dialects.scf import For, If, While
 from refcompiler.dialects.simt.roles import WARP, Roles
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.writer import Writer, writes
@@ -39,7 +39,7 @@ def write_for(w: Writer, op: For) -> None:
             passed = w.let(f"arith.muli {counter}, {step} : {t.type_of(dtype)}")
             w.names[index] = w.let(f"arith.addi {start}, {passed} : {t.type_of(dtype)}")
         w.block(op.body)
-        _give_back(w, op.body.terminator)
+        _give_back(w, op.body.terminator.carried)
     w.line("}")
 
 
@@ -51,12 +51,12 @@ def write_if(w: Writer, op: If) -> None:
     w.line(f"{head}scf.if {condition}{results} {{")
     with w.region():
         w.block(op.then)
-        _give_back(w, op.then.terminator)
+        _give_back(w, op.then.terminator.carried)
     if op.results or len(op.orelse.ops) > 1:
         w.line("} else {")
         with w.region():
             w.block(op.orelse)
-            _give_back(w, op.orelse.terminator)
+            _give_back(w, op.orelse.terminator.carried)
     w.line("}")
 
 
@@ -100,7 +100,7 @@ def write_while(w: Writer, op: While) -> None:
             arguments = ", ".join(f"{w.value(a)}: {t.type_of(a.type)}" for a in op.after.args)
             w.line(f"^bb0({arguments}):")
         w.block(op.after)
-        _give_back(w, op.after.terminator)
+        _give_back(w, op.after.terminator.carried)
     w.line("}")
 
 
@@ -123,10 +123,10 @@ def _types(values: Sequence[Value]) -> str:
     return ", ".join(t.type_of(v.type) for v in values)
 
 
-def _give_back(w: Writer, end: Terminator) -> None:
+def _give_back(w: Writer, values: Sequence[Value]) -> None:
     """The end of a region; one without values is implied."""
-    if end.carried:
-        w.line(f"scf.yield {', '.join(w.value(v) for v in end.carried)} : {_types(end.carried)}")
+    if values:
+        w.line(f"scf.yield {', '.join(w.value(v) for v in values)} : {_types(values)}")
 
 
 @writes("assert")
