@@ -73,6 +73,16 @@ def test_steps_go_outwards_from_neighbours():
     ]  # fmt: skip
 
 
+def test_neighbours_come_to_one_thread_where_too_much_would_be_exchanged():
+    """Down a wide plane, in the layout of its loads, every element would be exchanged with other warps."""
+    values = {"A": 64, "B": 256, "AXIS": 0, "REVERSE": False}
+    text = kernel.compile("x:*f32:16,out:*f32:16", values).asm["laid_out"]
+    assert "convert_layout" in text
+    values = {"A": 4, "B": 512, "AXIS": 1, "REVERSE": False}
+    text = kernel.compile("x:*f32:16,out:*f32:16", values).asm["laid_out"]
+    assert "convert_layout" not in text
+
+
 def test_what_cannot_be_scanned_in_place():
     mixed = LinearLayout.of((2, 32), lane=[(0, 1), (0, 2), (0, 4), (0, 8), (1, 16)], register=[(1, 0)])
     twisted = LinearLayout.of((1, 64), lane=[(0, 1), (0, 3), (0, 4), (0, 8), (0, 16)], register=[(0, 32)])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from refcompiler.analysis.axis import MAX_ACCESS_BYTES, AxisAnalysis
 from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import BlockType, element_of, shape_of
-from refcompiler.layouts import LinearLayout, blocked, blocked_for, contiguous_elements, is_scannable, mixes_axis
+from refcompiler.ir.types import BlockType, DType, element_of, shape_of
+from refcompiler.layouts import LinearLayout, blocked, blocked_for, contiguous_elements, is_scannable, mixes_axis, scan
 
 WARP_SIZE = 32
+CONVERTED_BYTES = 1 << 16  # a conversion through shared memory holds the block there
 SECTOR_BYTES = 32  # what one memory transaction moves at least
 
 
@@ -55,6 +56,18 @@ class Anchors:
 
     def for_reduction(self, shape: tuple[int, ...], axis: int) -> LinearLayout:
         """The reduced axis in registers as far as the other dimensions can occupy the threads."""
+        lanes, warps, order = self._spread(shape, axis)
+        return blocked(shape, [1] * len(shape), lanes, warps, order)
+
+    def for_scan(self, shape: tuple[int, ...], axis: int) -> LinearLayout:
+        """As for a reduction, with the elements of one thread along the axis next to each other."""
+        lanes, warps, order = self._spread(shape, axis)
+        own = [1] * len(shape)
+        own[axis] = max(1, shape[axis] // (lanes[axis] * warps[axis]))
+        return blocked(shape, own, lanes, warps, order)
+
+    def _spread(self, shape: tuple[int, ...], axis: int) -> tuple[list[int], list[int], list[int]]:
+        """Lanes and warps along each dimension, along the axis last, and the order in which they were dealt out."""
         threads = self.num_warps * WARP_SIZE
         lanes, warps, rest = [1] * len(shape), [1] * len(shape), list(shape)
         order = [d for d in reversed(range(len(shape))) if d != axis] + [axis]
@@ -64,7 +77,7 @@ class Anchors:
                 rest[dim] //= counts[dim]
                 budget //= counts[dim]
             counts[order[0]] *= budget
-        return blocked(shape, [1] * len(shape), lanes, warps, order)
+        return lanes, warps, order
 
 
 MEMORY = frozenset({"load", "store", "atomic_rmw", "atomic_cas"})
@@ -159,9 +172,22 @@ class Homes:
             home = self.of(block)
             if home is None or home.shape != shape or mixes_axis(home, op.axis):
                 continue
-            if op.name == "reduce" or is_scannable(home, op.axis):
+            if op.name == "reduce" or (is_scannable(home, op.axis) and self._as_cheap(home, op)):
                 return home
-        return self.anchors.for_reduction(shape, op.axis)
+        return (
+            self.anchors.for_scan(shape, op.axis) if op.name == "scan" else self.anchors.for_reduction(shape, op.axis)
+        )
+
+    def _as_cheap(self, layout: LinearLayout, op: Op) -> bool:
+        """True if a scan in ``layout`` exchanges no more than one that has neighbours in registers, conversions there
+        and back included, or if the block is too large to be converted."""
+        shape = shape_of(op.blocks[0].type)
+        best = scan(self.anchors.for_scan(shape, op.axis), op.axis)
+        there_and_back = 2 * layout.num_registers
+        if scan(layout, op.axis).exchanged <= best.exchanged + there_and_back:
+            return True
+        bits = max(b.type.element.bits if isinstance(b.type.element, DType) else 64 for b in op.blocks)
+        return op.blocks[0].type.numel * bits // 8 > CONVERTED_BYTES
 
     def exchanged(self, op: Op) -> LinearLayout:
         """A layout in which the bits of the index along the axis can be told apart: the operand's, if it is one."""

@@ -46,6 +46,17 @@ class Scan:
     steps: tuple[Step, ...]
     registers: int
 
+    @property
+    def exchanged(self) -> int:
+        """How many registers each thread gives to or takes from others."""
+        found, segments = 0, self.registers
+        for step in self.steps:
+            if step.kind == "register":
+                segments //= 2
+            else:
+                found += segments << (len(step.bits) if step.kind == "warp" else 0)
+        return found
+
     def segment_of(self, step: int) -> tuple[int, ...]:
         """The segment that each register belongs to before a step."""
         done = 0
