@@ -39,7 +39,7 @@ def kernels(select: Sequence[str], every: bool) -> Iterator[tuple[str, CompileRe
         program = instance.program
         if instance.kind not in ("oracle", "ssa", "invariant", "budget") or program is None:
             continue
-        if source_level(program.source) != "kernel":
+        if source_level(program.source) != "kernel" or instance.feature.profile not in ("core", "ext.any_extent"):
             continue
         request = bind(program, instance.params, shapes=False).request()
         key = request if every else (instance.feature.id, program.source, program.entry)
@@ -81,7 +81,8 @@ def compiled(request: CompileRequest, backend: str, arch: str) -> Any:
     }
     kernel_module.cache_clear()
     kernel = getattr(kernel_module(request.source, request.file, request.profile), request.entry)
-    return kernel.compile(dict(request.signature), constexprs, arch=arch, backend=backend, **dict(request.options))
+    options = dict(request.options) | ({} if request.profile == "core" else {"profile": request.profile})
+    return kernel.compile(dict(request.signature), constexprs, arch=arch, backend=backend, **options)
 
 
 def clocks() -> tuple[float, float]:
