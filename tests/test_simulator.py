@@ -113,6 +113,7 @@ MISTAKES = {  # the clause that each body breaks
         "exec.barriers#E1",
         "%0 = thread_id : i32; for %1 in range(0, %0, 1) {; barrier; yield; }",
     ),
+    "no_step": ("control.for_range#E3", "%0 = thread_id : i32; for %1 in range(0, 9, %0) {; yield; }"),
     "assertion": ("control.assert#E3", "%0 = thread_id : i32; %1 = cmp_lt %0, 31 : bool; assert %1 {message='small'}"),
 }
 

@@ -81,6 +81,9 @@ def for_(op: Op) -> Step:
 
     def step(m: Machine) -> Waiting:
         bounds = [m.values[v][:, 0] for v in op.operands[:3]]
+        still = m.narrowed(bounds[2] == 0)
+        if still.any():
+            raise m.error(op, "control.for_range#E3", f"the step is 0 ({m.thread(int(still.argmax()))})", "step")
         carried = [m.values[v] for v in op.inits]
         outside = m.active
         trips, most = _trips(m, bounds)
@@ -159,9 +162,9 @@ def _trips(m: Machine, bounds: list[np.ndarray]) -> tuple[np.ndarray | None, int
     """How often each lane runs the body, None where all active ones do the same; and the most."""
     if all(len(b) == 1 for b in bounds):
         return None, len(range(*(int(b[0]) for b in bounds)))
-    rows = np.stack([np.broadcast_to(b, m.lanes).astype(object) for b in bounds], axis=1).tolist()
-    known: dict[tuple, int] = {}
-    trips = np.array([known.setdefault(r, len(range(*r))) for r in map(tuple, rows)], np.int64)
+    rows = np.stack([np.broadcast_to(b, m.lanes) for b in bounds], axis=1)
+    kinds, which = np.unique(rows, axis=0, return_inverse=True)
+    trips = np.array([len(range(*row)) for row in kinds.tolist()], np.int64)[which.reshape(-1)]
     mine = trips if m.active is None else trips[m.active]
     if mine.size and (mine == mine[0]).all():
         return None, int(mine[0])
