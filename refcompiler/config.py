@@ -106,7 +106,7 @@ CUDA_HOME: Flag[Path | None] = Flag(
 FLAGS: tuple[Flag, ...] = (CACHE_DIR, CACHE_MEGABYTES, DUMP, BACKEND, MYTRITON_BACKEND, REQUIRE_GPU, CUDA_HOME)
 
 
-_BACKEND_KEY = os.environ.encodekey(BACKEND.name)  # type: ignore[attr-defined]
+_BACKEND_KEY = os.environ.encodekey(BACKEND.name)
 
 
 # ``backend_setting()`` is what ``BACKEND`` depends on, unparsed: the text in the environment as the system has it, or

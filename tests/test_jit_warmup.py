@@ -83,7 +83,7 @@ def test_the_architecture_is_that_of_the_gpu_or_the_one_named(monkeypatch):
     monkeypatch.setattr("refcompiler.runtime.gpu_available", lambda: False)
     default = kernel.warmup("*f32", "*f32", "i32").arch
     monkeypatch.setattr("refcompiler.runtime.gpu_available", lambda: True)
-    monkeypatch.setattr("refcompiler.runtime.native_arch", lambda: "sm_100a")
+    monkeypatch.setattr("refcompiler.runtime.native_arch", lambda device: "sm_100a")
     assert kernel.warmup("*f32", "*f32", "i32").arch == "sm_100a" != default
     assert kernel.warmup(np.zeros(4, "f4"), np.zeros(4, "f4"), "i32").arch == default
 

@@ -45,7 +45,7 @@ class Dependencies:
         """What a Python function that runs while compiling may read outside of itself."""
         code, scope = function.__code__, function.__globals__
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        read = [(cell, name, _read(cell, name)) for name, cell in cells]
+        read: list[tuple[Any, str, Any]] = [(cell, name, _read(cell, name)) for name, cell in cells]
         read += [(scope, name, scope[name]) for name in code.co_names if name in scope]
         for owner in [value for _, _, value in read if isinstance(value, types.ModuleType | type)]:
             read += [(owner, name, getattr(owner, name)) for name in code.co_names if name in vars(owner)]
@@ -104,7 +104,7 @@ class _Same:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.held is other.held
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def snapshot(value: Any) -> Any:

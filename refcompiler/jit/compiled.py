@@ -238,10 +238,11 @@ class CompiledKernel:
         reached = {n: reachable(info) for n, info in infos.items()}
         arguments = values | {n: memory for n, (memory, _) in reached.items()}
         origins = {n: origin for n, (_, origin) in reached.items() if origin}
-        if backend == "interp":
-            interpreter.run(self.level("tile_opt"), grid, arguments, origins=origins)
-        else:
-            simulator.run(self.level("simt"), grid, arguments, count=False, origins=origins)
+        with np.errstate(all="ignore"):  # a float past the range of its parameter's type is infinity, as on a GPU
+            if backend == "interp":
+                interpreter.run(self.level("tile_opt"), grid, arguments, origins=origins)
+            else:
+                simulator.run(self.level("simt"), grid, arguments, count=False, origins=origins)
 
     def _launch_gpu(self, grid: tuple[int, int, int], values: dict[str, Any], stream: Any) -> None:
         from refcompiler import runtime

@@ -256,6 +256,7 @@ def _native_arch(arguments: list[Argument]) -> str:
     """The architecture of the GPU that the arrays are on, or that there is; the default one for host arrays."""
     from refcompiler.runtime import gpu_available, native_arch
 
-    if _on_host(arguments) or (all(a.info is None for a in arguments) and not gpu_available()):
+    devices = [a.info.device for a in arguments if a.info is not None and a.info.device is not None]
+    if _on_host(arguments) or (not devices and not gpu_available()):
         return DEFAULT_TARGET.name
-    return native_arch()
+    return native_arch(devices[0] if devices else 0)

@@ -20,7 +20,7 @@ from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.grids import resolve_grid
 from refcompiler.jit.specialize import Argument, constexpr_key
 from refcompiler.runtime import gpu, launcher, streams
-from refcompiler.runtime.arrays import device_reader
+from refcompiler.runtime.arrays import DeviceReader, device_reader
 
 Pick = Callable[[Sequence[Any]], tuple]
 
@@ -83,6 +83,19 @@ class Call:
         "stream_at", "stream_of",
     )  # fmt: skip
 
+    def __init__(self, names: tuple[str, ...], places: Mapping[str, list[int]], reader: DeviceReader):
+        """``places`` are those of the values of each role in ``ROLES`` and of the stream."""
+        self.names = names
+        self.launches: dict[tuple, Launch] = {}
+        self.last: Any = (None, None)  # what was seen of the last launch, and the launch
+        self.arrays, self.integers, self.exact, self.others = [_pick(places[role]) for role in ROLES]
+        self.plain: Callable[[Sequence[Any]], Any] = _pick(places["integer"] + places["exact"])
+        if places["other"]:
+            self.plain = lambda values: object()
+        self.facts_of, self.addresses_of = reader.facts, reader.address
+        self.stream_of = streams.reader(reader.library)
+        self.stream_at = places["stream"][0] if places["stream"] else None
+
     def key(self, values: Sequence[Any], arrays: tuple, addresses: Sequence[int]) -> tuple:
         """What decides which launch serves ``values``, among which are ``arrays`` at ``addresses``."""
         return (
@@ -100,7 +113,8 @@ class PreparedLaunches:
 
     def __init__(self, long_way: Callable[[Any, tuple, dict[str, Any]], CompiledKernel]):
         self.long_way = long_way
-        self.clear()
+        self.calls: dict[tuple, Call] = {}
+        self.last: Any = (None, None)  # the form of the last call, and what is known of it
 
     def run(self, grid: Any, /, *args: Any, **keywords: Any) -> CompiledKernel:
         """Launch on ``grid``."""
@@ -138,8 +152,8 @@ class PreparedLaunches:
 
     def clear(self) -> None:
         """Forget all of them."""
-        self.calls: dict[tuple, Call] = {}
-        self.last: tuple = (None, None)
+        self.calls.clear()
+        self.last = (None, None)
 
     def add(
         self,
@@ -180,14 +194,7 @@ def _form(given: Mapping[str, Any], bound: Mapping[str, Argument]) -> Call | Non
     reader = readers.pop() if len(readers) == 1 else None
     if reader is None:
         return None
-    call = Call()
-    call.names, call.launches, call.last = tuple(given), {}, (None, None)
-    call.arrays, call.integers, call.exact, call.others = map(_pick, map(places.get, ROLES))
-    call.plain = _pick(places["integer"] + places["exact"]) if not places["other"] else lambda values: object()
-    call.facts_of, call.addresses_of = reader.facts, reader.address
-    call.stream_of = streams.reader(reader.library)
-    call.stream_at = places["stream"][0] if places["stream"] else None
-    return call
+    return Call(tuple(given), places, reader)
 
 
 def _role(argument: Argument | None, name: str, value: Any) -> str | None:

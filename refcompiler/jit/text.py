@@ -8,6 +8,7 @@ from typing import Any
 
 from refcompiler.errors import CompileError
 from refcompiler.frontend import Compiled, KernelSource
+from refcompiler.frontend.dependencies import Dependencies
 from refcompiler.frontend.kernel_text import too_deep
 from refcompiler.frontend.types import constexpr
 from refcompiler.ir import verify
@@ -78,7 +79,7 @@ def from_simt(text: str, file: str = "<simt>", arch: str = "sm_90a", backend: st
         error.phase = "verify"
         raise
     options = Options(num_warps=func.attrs["num_warps"])
-    kernel = CompiledKernel(Compiled(func, {file: text}, []), arch, backend, options)
+    kernel = CompiledKernel(Compiled(func, {file: text}, Dependencies()), arch, backend, options)
     kernel.levels["simt"] = func
     return kernel
 

@@ -105,7 +105,7 @@ def reachable(info: ArrayInfo) -> tuple[np.ndarray, int]:
     origin = -sum(r for r in reach if r < 0)
     count = 1 + sum(map(abs, reach))
     raw = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(info.ptr - origin * dtype.itemsize)
-    row = np.frombuffer(raw, dtype)
+    row = np.frombuffer(memoryview(raw), dtype)
     row.flags.writeable = not info.readonly
     return row, origin
 
