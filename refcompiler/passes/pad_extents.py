@@ -125,10 +125,9 @@ class _Padder:
 def _arange(pad: _Padder, op: Op) -> list[Value]:
     """Beyond the end counting goes on, and wraps where i32 ends."""
     extent = power_of_two_above(op.end - op.start)
-    types = [BlockType(I32, (extent,))]
     if op.start + extent <= 1 << 31:
         return pad.rebuild(op, end=op.start + extent)
-    index = pad.builder.value("arange", start=0, end=extent, types=types)
+    index = pad.builder.value("arange", start=0, end=extent, types=[BlockType(I32, (extent,))])
     return [pad.builder.value("add", index, Constant(op.start, I32))]
 
 
@@ -257,7 +256,7 @@ def _scaled(build: Builder, name: str, value: Value, factor: int) -> Value:
     return value if factor == 1 else build.value(name, value, Constant(factor, I32))
 
 
-def _as(build: Builder, value: Value, type_: BlockType) -> Value:
+def _as(build: Builder, value: Value, type_: Type) -> Value:
     """A reshape where it is one."""
     return value if value.type == type_ else build.value("reshape", value, types=[type_])
 

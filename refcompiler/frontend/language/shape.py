@@ -58,8 +58,8 @@ def broadcast_to(input, *shape):
 def broadcast(input, other):
     """Both values broadcast to their common shape. Spec: shape.broadcast"""
     c = here()
-    values = (semantics.to_value(c, v, at) for v, at in ((input, "input"), (other, "other")))
-    return broadcast_pair(c, *values, "other")
+    left, right = semantics.to_value(c, input, "input"), semantics.to_value(c, other, "other")
+    return broadcast_pair(c, left, right, "other")
 
 
 def broadcast_pair(c: Context, x: Value, y: Value, at: str) -> tuple[Value, Value]:
