@@ -59,11 +59,12 @@ def clause_coverage(
 
 
 def _judges(instance: Instance, feature: model.Feature, clause: str) -> bool:
-    """An error clause is witnessed by a case that expects exactly it, or a slug that belongs to no feature."""
+    """An error clause is witnessed by a case that expects exactly it, or what its own feature has no name for: the
+    clause of another feature or a slug. A case that expects one error of a feature says nothing about its others."""
     if clause[0] != "E":
         return True
     expected = instance.check.expect.id
-    return expected == f"{feature.id}#{clause}" or "#" not in expected
+    return expected == f"{feature.id}#{clause}" or not expected.startswith(f"{feature.id}#")
 
 
 def uncovered(features: Iterable[model.Feature]) -> list[ClauseCoverage]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from conformance import model, ssa
 from conformance.adapters import Info, Rejected, Unsupported, Valid
 from conformance.buffers import GUARD, guarded
+from conformance.coverage import clause_coverage
 from conformance.deviations import apply_deviations, load_deviations
 from conformance.dtypes import DTYPES, bits
 from conformance.errors import SpecError
@@ -411,3 +413,21 @@ def test_deviations_are_strict(tmp_path, old, new, id):
 def test_claims_decide_what_unsupported_means():
     claims = Info("x", "1", capabilities=frozenset({"fp64"}))
     assert "core" in claims.profiles and "fp64" in claims.capabilities
+
+
+# --------------------------------------------------------------------------- who witnesses an error clause
+@pytest.mark.parametrize(
+    "expected, covered",
+    [
+        ("memory.store#E1", True),
+        ("memory.store#E2", False),  # one error of this feature says nothing about its others
+        ("arith.promotion#E1", True),  # what this feature has no name for
+        ("ir.dominance", True),
+    ],
+)
+def test_an_error_clause_is_witnessed_by_its_own_id_or_by_none_of_its_feature(expected, covered):
+    feature = next(f for f in load_suite() if f.id == "memory.store")
+    case = next(c for c in feature.cases if c.id == "value_not_pointer")
+    case = replace(case, expect=replace(case.expect, id=expected))
+    table = {c.clause.id: c.covered for c in clause_coverage([replace(feature, cases=(case,), ir=(), budgets=())])}
+    assert table["E1"] is covered
