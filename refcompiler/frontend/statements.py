@@ -255,6 +255,8 @@ class Statements(Branches):
     def leave(self, node: ast.stmt, word: str) -> None:
         if self.frame.loops[-1:] != ["static"]:
             message = f"`{word}` works in unrolled loops (tl.static_range) only; mask with tl.where instead"
+            if [kind for kind in self.frame.loops if kind != "branch"][-1:] == ["static"]:
+                message = f"`{word}` under a run-time condition is not supported; test the opposite instead"
             raise self.unsupported(node, message)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
