@@ -58,6 +58,7 @@ class _Padder:
         self.builder = Builder(Block())
         self.top = Builder(Block(), func.span)
         self.masks: dict[tuple, Value] = {}
+        self.from_indices: set[Value] = set()  # old blocks that hold a value beyond their extents too
 
     def run(self) -> Func:
         self.block(self.old.body)
@@ -73,6 +74,13 @@ class _Padder:
                 if not isinstance(new, Constant):
                     new.name = old.name
                 self.values[old] = new
+            made = op.operands and op.pure and not op.regions and all(self.has_values(o) for o in op.operands)
+            if made or op.name == "arange":
+                self.from_indices.update(op.results)
+
+    def has_values(self, old: Value | None) -> bool:
+        """Whether a value is one everywhere, not poison that a masked access made."""
+        return old is None or not isinstance(old.type, BlockType) or old in self.from_indices
 
     # --- ops
     def get(self, old: Value | None) -> Value | None:
@@ -138,9 +146,17 @@ def _access(pad: _Padder, op: Op) -> list[Value]:
     operands = [pad.get(o) for o in op.operands]
     position = [field.name for field in op.operand_fields].index("mask")
     if valid is not None:
-        mask = operands[position]
-        operands[position] = valid if mask is None else pad.builder.value("and", mask, valid)
+        operands[position] = _both(pad, op.operands[position], valid)
     return pad.rebuild(op, *operands)
+
+
+def _both(pad: _Padder, mask: Value | None, valid: Value) -> Value:
+    """``mask`` of the old function, and no element beyond the extents, where the mask may be made of poison."""
+    if mask is None:
+        return valid
+    if pad.has_values(mask):
+        return pad.builder.value("and", pad.get(mask), valid)
+    return pad.builder.value("select", valid, pad.get(mask), Constant(False, BOOL))
 
 
 def _assert(pad: _Padder, op: Op) -> list[Value]:
