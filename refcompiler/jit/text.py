@@ -15,7 +15,6 @@ from refcompiler.ir import verify
 from refcompiler.ir.parser import parse_func
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.function import JitFunction
-from refcompiler.pipeline import Options
 from refcompiler.source import Span, register_text, span_of
 
 
@@ -78,6 +77,8 @@ def from_simt(text: str, file: str = "<simt>", arch: str = "sm_90a", backend: st
     except CompileError as error:
         error.phase = "verify"
         raise
+    from refcompiler.pipeline import Options
+
     options = Options(num_warps=func.attrs["num_warps"])
     kernel = CompiledKernel(Compiled(func, {file: text}, Dependencies()), arch, backend, options)
     kernel.levels["simt"] = func
