@@ -49,7 +49,7 @@ def test_vector_add(n):
 
 @pytest.mark.parametrize("chunk", [1, 5, 1 << 16])
 def test_program_ids_on_three_axes(chunk, monkeypatch):
-    monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr("refcompiler.interpreter.launch.CHUNK_ELEMENTS", chunk)
     body = "\n".join(
         [
             *(f"  %{i} = program_id {{axis={i}}} : i32" for i in range(3)),
@@ -347,7 +347,7 @@ def test_the_result_does_not_depend_on_the_chunk(monkeypatch):
     x, y = rng.standard_normal((2, 5000), np.float32)
     results = []
     for chunk in (1, 700, 1 << 20):
-        monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", chunk)
+        monkeypatch.setattr("refcompiler.interpreter.launch.CHUNK_ELEMENTS", chunk)
         out = np.zeros(5000, np.float32)
         interpreter.run(ADD, (20,), {"x": x, "y": y, "out": out, "n": 5000})
         results.append(out.tobytes())

@@ -257,14 +257,14 @@ def test_conflicts_between_programs(body, grid, words):
 
 
 def test_conflicts_across_chunks(monkeypatch):
-    monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr("refcompiler.interpreter.launch.CHUNK_ELEMENTS", 1)
     for body, grid in ((WRITE_SAME, (2,)), (WRITE_NEXT, (3,)), (READ_NEXT, (4,))):
         rejected(kernel("x: ptr<i32>", body), grid, {"x": np.zeros(16, np.int32)}, "memory.order#E1")
 
 
 @pytest.mark.parametrize("programs", [3, 70, 200])
 def test_a_conflict_of_the_first_program_with_the_last(programs, monkeypatch):
-    monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr("refcompiler.interpreter.launch.CHUNK_ELEMENTS", 1)
     func = kernel(
         "x: ptr<i32>, n: i32",
         """
@@ -291,7 +291,7 @@ def test_a_conflict_of_the_first_program_with_the_last(programs, monkeypatch):
     ],
 )
 def test_a_program_may_reuse_its_own_elements_but_no_other_may(first, second, then, words, chunk, monkeypatch):
-    monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", chunk)
+    monkeypatch.setattr("refcompiler.interpreter.launch.CHUNK_ELEMENTS", chunk)
     kinds = {"load": "%{} = load {}, {}, 0 : i32", "store": "store {1}, 1, {2}"}
     func = kernel(
         "x: ptr<i32>",

@@ -379,7 +379,7 @@ def test_random_kernels_agree_with_the_plain_interpreter(seed, monkeypatch):
     verify(func)
     grid = [(3, 1), (2, 3), (1, 1), (5, 2)][seed % 4]
     if seed % 3 == 0:  # chunks of a few programs
-        monkeypatch.setattr("refcompiler.interpreter.programs.CHUNK_ELEMENTS", 64)
+        monkeypatch.setattr("refcompiler.interpreter.launch.CHUNK_ELEMENTS", 64)
     plain, got = arrays(grid), arrays(grid)
     with np.errstate(all="ignore"):
         for y, x in itertools.product(range(grid[1]), range(grid[0])):

@@ -2,6 +2,6 @@
 
 from refcompiler.interpreter import access, atomic, control, elementwise, reduction, scan, shape
 from refcompiler.interpreter.dispatch import HANDLERS
-from refcompiler.interpreter.programs import run
+from refcompiler.interpreter.launch import run
 
 __all__ = ["HANDLERS", "access", "atomic", "control", "elementwise", "reduction", "run", "scan", "shape"]

@@ -35,6 +35,8 @@ def load(programs: Programs, op: Op, pointer: Pointer, mask: Numbers | None, oth
     values = None
     for array, footprint, chosen in targets(programs, pointer, lanes, ndim):
         part = read(programs, op, array, footprint, chosen, dtype)
+        if programs.loop is not None and part is not None:
+            programs.loop.saw(op, footprint, part, op.volatile)
         if part is not None:
             values = part if values is None else np.where(chosen, part, values)
     if values is None:
@@ -159,6 +161,8 @@ def write(
         index, chosen, bits, numbers = np.broadcast_arrays(footprint.index, lanes, bits, numbers)
         footprint, bits, numbers = Scatter(index[chosen]), bits[chosen], numbers[chosen]
     array.region.before_write()
+    if programs.loop is not None:
+        programs.loop.changed |= bool((footprint.read(flat) != bits).any())
     if array.region.record is not None:
         found = array.conflict(footprint, dtype, numbers, "write")
         if found is not None:

@@ -71,8 +71,13 @@ def access(
             conflict = array.conflict(Scatter(places), dtype, numbers[mine], "atomic")
             if conflict is not None:
                 raise conflict_error(programs, op, array, conflict, "changes", dtype)
-        old = change(array.elements(dtype), places, [a[mine] for a in arrays])
+        cells = array.elements(dtype)
+        before = cells[places] if programs.loop is not None else None
+        old = change(cells, places, [a[mine] for a in arrays])
         bits[mine] = old.view(bits.dtype)
+        if programs.loop is not None:
+            programs.loop.saw(op, Scatter(places), bits[mine], True)
+            programs.loop.changed |= bool((cells[places] != before).any())
     found = bits.view(dtype.numpy)
     if lanes is None:
         return Dense(found)

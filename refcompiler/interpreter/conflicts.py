@@ -166,8 +166,12 @@ class AccessRecord:
             return found
         reader = self._record(name)
         first = footprint.read(reader)
-        footprint.write(reader, np.where(first == NOBODY, programs, first))
-        self._stamp(name, footprint)
+        replaced = first == NOBODY
+        if self.order is not None:
+            times = footprint.read(self._times[name])
+            replaced = replaced | self.order.before(first, times, programs)
+            footprint.write(self._times[name], np.where(replaced | (first == programs), self.time, times))
+        footprint.write(reader, np.where(replaced, programs, first))
         others = footprint.read(reader) != programs
         if others.any():
             lanes = np.broadcast_to(programs, others.shape)[others]

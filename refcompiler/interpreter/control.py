@@ -11,6 +11,7 @@ from refcompiler.dialects.tile.program import Assert
 from refcompiler.interpreter.dispatch import interprets
 from refcompiler.interpreter.programs import Execution, Programs
 from refcompiler.interpreter.values import Dense, Numbers, Val, choose
+from refcompiler.interpreter.waiting import PATIENCE, Loop, MustWait, Turn, same_values
 
 
 @interprets("yield")
@@ -49,6 +50,7 @@ def while_loop(programs: Programs, op: While, *inits: Val) -> Execution:
     outer = running = programs.active
     carried: Sequence[Val] = inits
     results: list[Val] = []
+    loop = programs.loop = Loop(op, programs.loop)
     while True:
         truth, *values = yield from programs.run(op.before, carried)
         if not results or running is None:
@@ -60,8 +62,14 @@ def while_loop(programs: Programs, op: While, *inits: Val) -> Execution:
             break
         running = None if outer is None and going.all() else going
         programs.active = running
-        carried = yield from programs.run(op.after, values)
-    programs.active = outer
+        left = yield from programs.run(op.after, values)
+        idle = loop.end_round(programs, carried, left)
+        if idle is not None and programs.apart:
+            yield Turn(loop, idle, idle and same_values(carried, left))
+        elif loop.polls >= PATIENCE:
+            raise MustWait
+        carried = left
+    programs.active, programs.loop = outer, loop.outer
     return tuple(results)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from inspect import isgeneratorfunction
 from math import prod
@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from refcompiler.dialects import numeric
-from refcompiler.errors import InternalError, LaunchError, RunError
+from refcompiler.errors import InternalError, RunError
 from refcompiler.interpreter.dispatch import HANDLERS, Handler
 from refcompiler.interpreter.memory import Memory
-from refcompiler.interpreter.values import Dense, Pointer, Poison, Val, rank_up
+from refcompiler.interpreter.values import Dense, Poison, Val, rank_up
 from refcompiler.ir import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import F64, DType, PointerType, shape_of
+from refcompiler.ir.types import shape_of
 
 Grid = tuple[int, int, int]
-Execution = Generator[None, None, Sequence[Val]]  # pauses where the programs wait for others
-CHUNK_ELEMENTS = 1 << 17  # of the largest block, over all programs of a chunk: its arrays stay in the cache
+Execution = Generator[Any, None, Sequence[Val]]  # pauses where the programs wait for others
 
 
 @dataclass(slots=True)
@@ -82,6 +80,8 @@ class Programs:
         self.first, self.count = first, count
         self.numbers = np.arange(first, first + count, dtype=np.int32)
         self.active: np.ndarray | None = None
+        self.apart = False  # each program is a coroutine of its own
+        self.loop: Any = None  # the innermost `while` that runs, a waiting.Loop
         self.values: dict[Value | None, Val | None] = {}
 
     def run(self, block: Block, arguments: Sequence[Val]) -> Execution:
@@ -157,76 +157,3 @@ def complete(execution: Execution) -> Sequence[Val]:
 def grid_position(number: int, grid: Grid) -> tuple[int, int, int]:
     x, y, _ = grid
     return (number % x, number // x % y, number // (x * y))
-
-
-def run(
-    func: Func,
-    grid: tuple[int, ...],
-    args: dict[str, Any],
-    *,
-    check: bool = True,
-    origins: Mapping[str, int] | None = None,
-) -> None:
-    """Run ``func`` (tile level) for every program of ``grid``, writing into the arrays of ``args`` in place.
-
-    ``grid`` has one to three extents; with a 0 among them nothing runs. ``args`` maps each parameter to a scalar, or to
-    a contiguous NumPy array of the pointee's dtype. Raises RunError where the kernel does something undefined: an
-    access out of bounds, a poison value that matters, a conflict between programs, a failed assertion; the arrays then
-    hold what they held before.
-    ``check=False`` leaves out the check for conflicts between programs. ``origins`` gives the index of the element that
-    a pointer is the address of, by parameter, where that is not the first one of its array.
-    """
-    extents = checked_grid(func, grid)
-    check_arguments(func, args)
-    plan = Plan(func)
-    total = prod(extents)
-    memory = Memory(func, args, total, check, origins)
-    arguments = [bind(func, p, args[p.name], memory) for p in func.params]
-    chunk = max(1, CHUNK_ELEMENTS // plan.largest)
-    try:
-        with np.errstate(all="ignore"):
-            for first in range(0, total, chunk):
-                programs = Programs(plan, memory, extents, first, min(chunk, total - first))
-                programs.values.update(plan.constants)
-                programs.values.update(zip(func.params, arguments, strict=True))
-                complete(programs.run(func.body, []))
-    except BaseException:
-        memory.restore()
-        raise
-    finally:
-        memory.release()
-
-
-def checked_grid(func: Func, grid: tuple[int, ...]) -> Grid:
-    extents = tuple(int(g) for g in grid)
-    if not 1 <= len(extents) <= 3:
-        raise LaunchError("program.grid#E1", f"a grid has one to three extents, got {extents}", func.span)
-    if min(extents) < 0 or prod(extents) >= 1 << 31:
-        raise LaunchError("program.grid#E2", f"the extents of a grid are not negative, got {extents}", func.span)
-    x, y, z = (*extents, 1, 1)[:3]
-    return x, y, z
-
-
-def check_arguments(func: Func, args: dict[str, Any]) -> None:
-    names = [p.name for p in func.params]
-    missing = [n for n in names if n not in args]
-    extra = [n for n in args if n not in names]
-    if missing or extra:
-        what = f"needs {', '.join(missing)}" if missing else f"takes no {', '.join(extra)}"
-        raise LaunchError("program.arguments#E1", f"{func.name} {what}", func.span)
-
-
-def bind(func: Func, param: Value, argument: Any, memory: Memory) -> Val:
-    """The run-time value of a parameter: a pointer to its array, or the scalar rounded or wrapped to its type."""
-    if isinstance(param.type, PointerType):
-        origin = memory.origins.get(param.name, 0)
-        return Pointer(memory.index[param], Dense(np.full(1, origin, np.int64)), param.type.pointee)
-    dtype = param.type
-    assert isinstance(dtype, DType)
-    try:
-        if dtype.is_float:
-            return Dense(numeric.cast(np.array([float(argument)]), F64, dtype))
-        return Dense(np.array([bool(argument) if dtype.is_bool else dtype.wrap(int(argument))], dtype.numpy))
-    except (TypeError, ValueError):
-        message = f"{param.name} needs a number, got {type(argument).__name__}"
-        raise LaunchError("program.arguments#E2", message, func.span) from None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from refcompiler.dialects.atomic import Atomic
-from refcompiler.ir.core import Constant
-from refcompiler.ir.types import I32, BlockType, SharedType, element_of
+from refcompiler.ir.types import BlockType
 from refcompiler.layouts import owner_bits, owner_registers
 from refcompiler.layouts.shared import shared_exchange
 from refcompiler.lowering.exchange import element_bytes, from_shared, to_shared
-from refcompiler.lowering.memory import owned
+from refcompiler.lowering.memory import from_first, owned
 from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 
@@ -26,11 +25,7 @@ def _scalar(state: Lowering, op: Atomic) -> None:
     operands = [state.value(o) for name, o in op.named_operands() if name != "mask"]
     old = state.op(op.name, *operands, mask, **{**op.attrs, "replicated": True})
     if op.result in state.used:
-        element = element_of(op.result.type)
-        buffer = state.op("shared_alloc", types=[SharedType(element, 1)])
-        first = Constant(0, I32)
-        state.builder.op("st_shared", buffer, first, old, owned(state, None, state.num_warps * 32 - 1))
-        old = state.op("ld_shared", buffer, first)
+        old = from_first(state, old)
     state.set(op.result, old)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refcompiler.ir.core import Op, Value
-from refcompiler.ir.types import BlockType
+from refcompiler.ir.types import BlockType, SharedType, element_of
 from refcompiler.layouts import contiguous_elements, owner_bits, owner_registers, vector_groups
 from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
 
@@ -15,7 +15,10 @@ def lower_load(state: Lowering, op: Op) -> None:
     flags = {"cache": op.cache, "eviction": op.eviction, "volatile": op.volatile}
     pointer, mask, other = (None if o is None else state.value(o) for o in op.operands)
     if not isinstance(op.result.type, BlockType):
-        state.set(op.result, state.op("ld_global", pointer, mask, other, replicated=True, **flags))
+        if op.volatile:  # another program may change it between the loads of two threads, so one loads
+            mask = owned(state, mask, state.num_warps * 32 - 1)
+        loaded = state.op("ld_global", pointer, mask, other, replicated=True, **flags)
+        state.set(op.result, from_first(state, loaded) if op.volatile else loaded)
         return
     width, groups = access_groups(state, op)
     leaders = [group[0] for group in groups]
@@ -57,6 +60,14 @@ def lower_store(state: Lowering, op: Op) -> None:
         replicated=bool(owner_bits(layout_of(op.pointer)).thread),
         **flags,
     )
+
+
+def from_first(state: Lowering, value: Value) -> Value:
+    """A scalar as the first thread has it, in all threads."""
+    buffer = state.op("shared_alloc", types=[SharedType(element_of(value.type), 1)])
+    first = state.constant(0)
+    state.builder.op("st_shared", buffer, first, value, owned(state, None, state.num_warps * 32 - 1))
+    return state.op("ld_shared", buffer, first)
 
 
 def owned(state: Lowering, mask: Value | None, idle: int) -> Value | None:

@@ -22,8 +22,8 @@ def dce(func: Func, context: Any = None) -> None:
 def _has_effect(op: Op) -> bool:
     if op.effects - _REMOVABLE_EFFECTS:
         return True
-    if op.name == "while" and any(o.effects for region in op.regions for o in region.walk()):
-        return True  # it may wait for memory to change
+    if op.name == "while":
+        return True  # it may wait for other programs, or never end
     return any(_has_effect(o) for region in op.regions for o in region.ops)
 
 

@@ -10,8 +10,8 @@ from refcompiler.simulator.control import Region
 from refcompiler.simulator.machine import Machine, Pause
 from refcompiler.simulator.memory import GlobalMemory
 from refcompiler.simulator.roles import Role, take_turns
+from refcompiler.target import RESIDENT
 
-RESIDENT = 128  # CTAs that run at the same time; the next one begins when one ends
 MOST_ROUNDS = 1 << 12  # turns of all CTAs in which no byte of memory changed
 
 

@@ -100,7 +100,10 @@ def write_while(w: Writer, op: While) -> None:
             arguments = ", ".join(f"{w.value(a)}: {t.type_of(a.type)}" for a in op.after.args)
             w.line(f"^bb0({arguments}):")
         w.block(op.after)
-        _give_back(w, op.after.terminator.carried)
+        if op.results:
+            _give_back(w, op.after.terminator.carried)
+        else:
+            w.line("scf.yield")  # a region without a line in it would have no block
     w.line("}")
 
 
