@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
+import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +25,16 @@ class Span:
 
     def called_from(self, caller: Span | None) -> Span:
         return replace(self, caller=caller)
+
+
+# CPython counts the depth of the syntax tree that it makes in one place for all threads, and fails where two meet.
+_PARSING = threading.RLock()
+
+
+def parse_python(text: str, mode: str = "exec") -> Any:
+    """The syntax tree of ``text``, as ``ast.parse`` gives it, also while other threads parse."""
+    with _PARSING:
+        return ast.parse(text, mode=mode)
 
 
 # Text of files that do not exist on disk under that name (YAML kernels, IR text), by file name.

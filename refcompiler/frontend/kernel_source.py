@@ -14,7 +14,7 @@ from refcompiler.errors import CompileError
 from refcompiler.frontend.kernel_text import python_function, text_of
 from refcompiler.frontend.rules import STRICT, Rules
 from refcompiler.frontend.types import constexpr, dtype, pointer_type
-from refcompiler.source import Span, source_line, span_of
+from refcompiler.source import Span, parse_python, source_line, span_of
 
 EMPTY = inspect.Parameter.empty
 
@@ -172,7 +172,7 @@ def annotations_of(source: KernelSource, node: ast.expr | None) -> list[Any]:
         return []
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
-            inner = ast.parse(node.value, mode="eval").body
+            inner = parse_python(node.value, mode="eval").body
         except SyntaxError:
             return [node.value]  # "*fp32"
         found = annotations_of(source, inner)

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import NamedTuple
 
 from refcompiler.errors import CompileError
-from refcompiler.source import Span, register_text
+from refcompiler.source import Span, parse_python, register_text
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -102,7 +102,7 @@ def _in_block(lines: list[str], code: CodeType) -> tuple[Definition, int] | None
         text = "".join(inspect.getblock(lines[first - 1 :]))
         indented = text[:1] in (" ", "\t", "\f")
         # Indented source goes under an `if`: unlike dedenting this keeps columns and accepts comments at column 0.
-        module = ast.parse("if 1:\n" + text if indented else text)
+        module = parse_python("if 1:\n" + text if indented else text)
     except (SyntaxError, ValueError):
         return None
     if indented:
@@ -113,7 +113,7 @@ def _in_block(lines: list[str], code: CodeType) -> tuple[Definition, int] | None
 
 def _in_file(lines: list[str], code: CodeType) -> tuple[Definition, int] | None:
     try:
-        module = ast.parse("".join(lines))
+        module = parse_python("".join(lines))
     except (SyntaxError, ValueError):
         return None
     node = _find(module, code, code.co_firstlineno)

@@ -15,7 +15,7 @@ from refcompiler.ir import verify
 from refcompiler.ir.parser import parse_func
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.function import JitFunction
-from refcompiler.source import Span, register_text, span_of
+from refcompiler.source import Span, parse_python, register_text, span_of
 
 
 def from_source(
@@ -39,7 +39,7 @@ def from_source(
     elif file.startswith("<"):
         register_text(file, "\n" * (first_line - 1) + text)
     try:
-        module = ast.parse(text)
+        module = parse_python(text)
     except SyntaxError as error:
         line, column = (error.lineno or 1) + first_line - 1, max(0, (error.offset or 1) - 1) + first_column
         span = Span(file, line, column, line, column + 1)

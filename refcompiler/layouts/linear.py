@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from refcompiler.layouts.gf2 import Span, combine
+from refcompiler.source import parse_python
 
 INPUTS = ("register", "lane", "warp", "cta", "offset")
 LANE_BITS = 5
@@ -93,7 +94,7 @@ class LinearLayout:
         (4,)
         """
         try:
-            call = ast.parse(text.strip(), mode="eval").body
+            call = parse_python(text.strip(), mode="eval").body
             if not (
                 isinstance(call, ast.Call)
                 and isinstance(call.func, ast.Name)
