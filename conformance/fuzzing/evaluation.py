@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conformance.dtypes import DTYPES
-from conformance.fuzzing.nodes import Assign, Branch, Expr, Loop, Program, Remark, Statement, Store, While
+from conformance.fuzzing.nodes import Assign, Branch, Expr, Loop, Program, Return, Statement, Store, While
 from conformance.fuzzing.vocabulary import ROWS
 from oracles import reduction
 from oracles.casts import convert
@@ -44,7 +44,7 @@ def evaluate(program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np
     memory = {n: a.copy() for n, a in arrays.items()}
     with np.errstate(all="ignore"):
         for number in range(program.programs):
-            _Run(program, memory, _place(number, program.grid)).block(program.body)
+            _Run(program, memory, _place(number, program.grid)).whole()
     return memory
 
 
@@ -54,6 +54,10 @@ def _place(number: int, grid: Sequence[int]) -> tuple[int, ...]:
         place.append(number % extent)
         number //= extent
     return tuple(place)
+
+
+class _Ended(Exception):
+    """The program has returned."""
 
 
 class _Run:
@@ -66,6 +70,13 @@ class _Run:
             self.names[s.name] = scalar(s.value, s.dtype)
 
     # --- statements
+    def whole(self) -> None:
+        """The program from its start to its end or first return."""
+        try:
+            self.block(self.program.body)
+        except _Ended:
+            pass
+
     def block(self, body: Sequence[Statement]) -> None:
         for s in body:
             match s:
@@ -79,8 +90,8 @@ class _Run:
                     self.repeat(s)
                 case Branch():
                     self.block(s.then if bool(self.value(s.condition)) else s.otherwise)
-                case Remark():
-                    pass
+                case Return():
+                    raise _Ended
 
     def assign(self, s: Assign) -> None:
         values = [self.value(v) for v in s.values]
@@ -215,6 +226,12 @@ class _Run:
 
     def _reduce(self, e: Expr, *operands: Value) -> Value:
         return REDUCTIONS[e.attributes["meaning"]](e, *operands)
+
+    def _gather(self, e: Expr, x: Value, index: Value) -> Value:
+        return np.take_along_axis(x, index.astype(np.int64), e.attributes["axis"])
+
+    def _conditional(self, e: Expr, condition: Value, x: Value, y: Value) -> Value:
+        return x if bool(condition) else y
 
     def _scan(self, e: Expr, *operands: Value) -> Value:
         combine = SCANS[e.attributes["meaning"]]

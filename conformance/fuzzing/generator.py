@@ -13,6 +13,7 @@ from conformance.fuzzing.nodes import (
     Loop,
     Program,
     Remark,
+    Return,
     Statement,
     Type,
     While,
@@ -74,9 +75,10 @@ class Generator(Addresses):
                 lambda d: self.called(),
                 lambda d: self.custom_reduction(),
                 lambda d: self.custom_scan(),
+                self.ended,
             ]
             if depth < DEEPEST:
-                kinds += [self.loop, self.loop]
+                kinds += [self.loop, self.branch, self.loop, self.repeated]
             made = self.pick(kinds)(depth)
             if made is not None:
                 found += made if isinstance(made, list) else [made]
@@ -220,11 +222,17 @@ class Generator(Addresses):
 
     def branch(self, depth: int) -> Branch:
         """A branch on a scalar, whose sides may replace some of the variables."""
-        e = self.operand(("bool",), (), depth=1)
-        condition = e if not e.type.shape else self.cast(self.names["pid"], "bool")
+        condition = self.condition()
         replaceable = self._carried()
         then = self._body(replaceable, depth)
         return Branch(condition, then, self._body(replaceable, depth) if self.one_in(2) else ())
+
+    def ended(self, depth: int) -> Branch | None:
+        """Some programs return early, perhaps after a store."""
+        if depth or not self.one_in(3):
+            return None
+        first = [self.store()] if self.one_in(2) else []
+        return Branch(self.condition(), (*first, Return()))
 
     def repeated(self, depth: int) -> list[Statement]:
         """A while loop that counts to a small number, perhaps of run time, or stops before."""

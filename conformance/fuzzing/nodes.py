@@ -101,7 +101,12 @@ class Remark:
     text: str
 
 
-Statement = Assign | Store | Loop | Branch | While | Remark
+@dataclass(frozen=True, eq=False)
+class Return:
+    """The end of this program."""
+
+
+Statement = Assign | Store | Loop | Branch | While | Return | Remark
 
 
 @dataclass(frozen=True, eq=False)

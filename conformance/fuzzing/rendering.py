@@ -15,6 +15,7 @@ from conformance.fuzzing.nodes import (
     Loop,
     Program,
     Remark,
+    Return,
     Statement,
     Store,
     While,
@@ -60,6 +61,8 @@ def block(body: Sequence[Statement], depth: int) -> list[str]:
                 lines += [f"{pad}if {expression(s.condition)}:", *block(s.then, depth + 1)]
                 if s.otherwise:
                     lines += [f"{pad}else:", *block(s.otherwise, depth + 1)]
+            case Return():
+                lines.append(f"{pad}return")
             case Remark():
                 lines.append(pad + s.text)
     return lines or [pad + "pass"]
@@ -132,7 +135,8 @@ _FORMS: dict[str, Callable[[Any, list[str], Expr], str]] = {
     "trans": lambda a, o, e: f"tl.permute({o[0]}, {a['order']})",
     "reduce": _reduction,
     "scan": _reduction,
-    "item": lambda a, o, e: f"{o[0]}[{a['index']}]",
+    "gather": lambda a, o, e: f"tl.gather({', '.join(o)}, axis={a['axis']})",
+    "conditional": lambda a, o, e: f"({o[1]} if {o[0]} else {o[2]})",
     "call": lambda a, o, e: f"{a['helper'].name}({', '.join(o)})",
     "hint": lambda a, o, e: f"tl.{a['function']}({o[0]}, {a['value']})",
 }

@@ -114,6 +114,8 @@ class Values(Scope):
                 self.broadcast,
                 self.reduced,
                 self.scanned,
+                self.gathered_from,
+                self.conditional,
                 self.created,
             )
         )
@@ -293,6 +295,36 @@ class Values(Scope):
             if value.type.shape:
                 return None
         return Expr("full", Type(dtype, shape), (value,), whole=value.whole if value.op == "literal" else None)
+
+    def gathered_from(self, depth: int) -> Expr | None:
+        """tl.gather by places that are inside: what an index beyond picks is unpredictable, shape.gather#N1."""
+        e = self.block()
+        axis = self.integer(0, len(e.type.shape) - 1)
+        index = self.operand(INTEGERS, e.type.shape)
+        if index.type.shape != e.type.shape:
+            index = self.counted(e.type.shape)
+        index = self.masked_to(index, e.type.shape[axis] - 1)
+        return Expr("gather", e.type, (e, index), {"axis": axis}, whole=e.whole)
+
+    def conditional(self, depth: int) -> Expr | None:
+        """`x if c else y` of run time: one condition for the program, both sides of one type."""
+        x = self.operand()
+        found = self.variables(lambda e: e.type == x.type)
+        if not found:
+            return None
+        return Expr("conditional", x.type, (self.condition(), x, self.pick(found)))
+
+    def condition(self) -> Expr:
+        """A scalar that decides: a bool, or a number, which is true where it is not 0."""
+        found = self.variables(lambda e: not e.type.shape)
+        bools = [e for e in found if e.type.dtype == "bool"]
+        if bools and self.one_in(2):
+            return self.pick(bools)
+        e = self.pick(found) if found else self.number("i32")
+        if self.one_in(3):
+            return e
+        row = self.pick(COMPARISONS)
+        return Expr(row.name, Type("bool"), (e, self.literal_beside(e.type.dtype)))
 
     # --- reductions
     def reduced(self, depth: int) -> Expr | None:

@@ -184,17 +184,18 @@ STRUCTURE: dict[str, str] = {
     "full": "tl.full",
     "reduce": "tl.sum and its kin, tl.reduce",
     "scan": "tl.cumsum and its kin, tl.associative_scan",
+    "gather": "tl.gather",
     "expand_dims": "x[:, None]",
     "broadcast": "tl.broadcast_to",
     "reshape": "tl.reshape",
     "trans": "tl.permute",
     "for": "loops over range",
+    "if": "branches on a scalar of run time",
+    "while": "while loops",
+    "condition": "the condition of a while loop",
     "yield": "the end of a loop, a branch, a combination",
     "assert": "tl.device_assert of what holds",
 }
 LEFT_OUT: dict[str, str] = {
-    "if": "the frontend makes none yet",
-    "while": "the frontend makes none yet",
-    "condition": "the frontend makes none yet",
     "empty": "its elements are unspecified, and nothing may depend on them",
 }
