@@ -102,6 +102,24 @@ class Addresses(Values):
         e = self.operand(INTEGERS)
         return self.masked_to(e, region - 1) if e.type.shape else None
 
+    def remember(self, array: Array, pointer: Expr, apart: bool) -> None:
+        """Let later accesses go to the same place; `apart`: every element has an address of its own."""
+        if array.role == "inout":
+            self.places.append((array, pointer, apart))
+
+    def place(self, apart: bool) -> tuple[Array, Expr] | None:
+        """Where an earlier access went, if the variables of its address are still there."""
+        found = [
+            (array, pointer)
+            for array, pointer, distinct in self.places
+            if (distinct or not apart) and all(self._same(e) for e in pointer.walk() if e.op == "name")
+        ]
+        return self.pick(found[-3:]) if found and self.one_in(2) else None
+
+    def _same(self, e: Expr) -> bool:
+        known = self.names.get(e.attributes["name"])
+        return known is not None and known.type == e.type
+
     # --- accesses
     def mask(self, shape: Shape, offset: Expr | None) -> Expr | None:
         """A mask that broadcasts to a shape, or none."""
@@ -127,12 +145,15 @@ class Addresses(Values):
 
     def load(self) -> Expr:
         """A load of a scalar or block: from anywhere in an array that nobody writes, else from the own region."""
+        known = self.place(False)
+        if known is not None:
+            return self._load(*known, None)
         array = self.input()
         base = self.own(array) if array.role != "in" or not self.one_in(4) else self.pointer(array)
         if self.one_in(6):
             return self._scalar_load(array, base)
         offset = self.gathered(array.region) if self.one_in(4) else None
-        beyond = False
+        beyond, distinct = False, offset is None
         if offset is None:
             shape = self.shape()
             offset = self.offsets(shape, array.region)
@@ -143,10 +164,15 @@ class Addresses(Values):
             mask: Expr | None = Expr("lt", Type("bool", shape), (offset, literal(array.region, offset.type.dtype)))
         else:
             mask = self.mask(shape, offset)
-        return self._load(array, self.moved_by(base, offset), mask)
+        pointer = self.moved_by(base, offset)
+        if not beyond and base.op == "addptr":
+            self.remember(array, pointer, distinct)
+        return self._load(array, pointer, mask)
 
     def _scalar_load(self, array: Array, base: Expr) -> Expr:
         pointer = self.moved_by(base, i32(self.integer(0, array.region - 1)))
+        if base.op == "addptr":
+            self.remember(array, pointer, True)
         mask = self.operand(("bool",), ()) if self.one_in(4) else None
         return self._load(array, pointer, mask if mask is not None and not mask.type.shape else None)
 
@@ -168,16 +194,29 @@ class Addresses(Values):
 
     def store(self) -> Store:
         """A store to the own region of an array."""
+        known = self.place(True)
+        if known is not None:
+            return self._overwritten(*known)
         array = self.memory()
         value = self.operand() if self.one_in(2) else self.value(1)
         if not value.type.shape and self.one_in(2):
             pointer = self.moved_by(self.own(array), i32(self.integer(0, array.region - 1)))
+            self.remember(array, pointer, True)
             return Store(pointer, value, None)
         shape = value.type.shape or self.shape()
         offset = self.offsets(shape, array.region)
         mask = self.mask(shape, offset)
         options = self.pick(("", "", "", ', cache_modifier=".cs"', ', eviction_policy="evict_first"'))
-        return Store(self.moved_by(self.own(array), offset), value, mask, options)
+        pointer = self.moved_by(self.own(array), offset)
+        self.remember(array, pointer, True)
+        return Store(pointer, value, mask, options)
+
+    def _overwritten(self, array: Array, pointer: Expr) -> Store:
+        """A store to where an earlier access went."""
+        value = self.operand(shape=pointer.type.shape)
+        if not self._within(value, pointer.type.shape):
+            value = self.number(array.dtype)
+        return Store(pointer, value, self.mask(pointer.type.shape, None) if pointer.type.shape else None)
 
     def result(self, value: Expr, ulps: int = 0) -> Store:
         """A store of a value to an array of its own."""

@@ -33,6 +33,7 @@ class Scope(Choices):
         self.arrays: list[Array] = []
         self.scalars: list[Scalar] = []
         self.helpers: list[Helper] = []
+        self.places: list[tuple[Array, Expr, bool]] = []
         self.count = 0
         self.grid = self.pick(((1,), (2,), (3,), (2, 2), (1, 3), (2, 1, 3)))
         self.limit = self.pick(BLOCK_LIMITS)

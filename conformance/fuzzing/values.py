@@ -16,6 +16,7 @@ from conformance.fuzzing.vocabulary import (
     INTEGERS,
     LOGICAL,
     NUMBERS,
+    ROWS,
     SIGNED,
     TERNARY,
     UNARY,
@@ -102,6 +103,7 @@ class Values(Scope):
                 self.binary,
                 self.comparison,
                 self.unary,
+                self.neutral,
                 self.conversion,
                 self.choice,
                 self.ternary,
@@ -133,6 +135,18 @@ class Values(Scope):
 
     def binary(self, depth: int) -> Expr | None:
         return self._apply(self.pick(BINARY), depth)
+
+    def neutral(self, depth: int) -> Expr | None:
+        """An operation that changes nothing, or next to nothing: what optimisers look for."""
+        x = self.operand(NUMBERS, depth=depth)
+        is_float, low = x.type.dtype in FLOATS, limits(x.type.dtype)[0] if x.type.dtype not in FLOATS else 0
+        row, value = self.pick(
+            (("add", 0.0), ("add", -0.0), ("sub", 0.0), ("mul", 1.0), ("mul", 0.0), ("div", 1.0), ("sub", None))
+            if is_float
+            else (("add", 0), ("mul", 1), ("or", 0), ("xor", 0), ("shl", 0), ("mul", 0), ("and", -1 if low else 1))
+        )
+        other = x if value is None else literal(value, x.type.dtype)
+        return self._made(ROWS[row], [x, other])
 
     def comparison(self, depth: int) -> Expr | None:
         return self._apply(self.pick(COMPARISONS), depth)
