@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from conformance.fuzzing.nodes import Array, Expr, Shape, Store, Type, literal
+from conformance.fuzzing.nodes import Array, Atomic, Expr, Shape, Store, Type, literal
 from conformance.fuzzing.values import Values
-from conformance.fuzzing.vocabulary import DTYPES, INTEGERS, NUMBERS
+from conformance.fuzzing.vocabulary import ATOMIC, DTYPES, INTEGERS, NUMBERS
 
 CONTENTS = ("small", "counting", "special", "bits", "normal")
 
@@ -210,6 +210,22 @@ class Addresses(Values):
         pointer = self.moved_by(self.own(array), offset)
         self.remember(array, pointer, True)
         return Store(pointer, value, mask, options)
+
+    def atomic(self) -> Atomic | None:
+        """An atomic on the own region, several elements of which may meet in one place; its order does not matter."""
+        found = [a for a in self.arrays if a.role == "inout" and a.dtype in ATOMIC]
+        array = self.pick(found) if found else self.memory()
+        if array.dtype not in ATOMIC:
+            return None
+        offset = self.gathered(array.region) if self.one_in(2) else None
+        if offset is None:
+            offset = self.offsets(self.shape(), array.region)
+        value = self.operand((array.dtype,), offset.type.shape)
+        if not self._within(value, offset.type.shape):
+            value = self.number(array.dtype)
+        function = self.pick(("add", "max", "min", "and", "or", "xor"))
+        pointer = self.moved_by(self.own(array), offset)
+        return Atomic(pointer, value, self.mask(offset.type.shape, offset), function=function)
 
     def _overwritten(self, array: Array, pointer: Expr) -> Store:
         """A store to where an earlier access went."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conformance.dtypes import DTYPES
-from conformance.fuzzing.nodes import Assign, Branch, Expr, Loop, Program, Return, Statement, Store, While
+from conformance.fuzzing.nodes import Assign, Atomic, Branch, Expr, Loop, Program, Return, Statement, Store, While
 from conformance.fuzzing.vocabulary import ROWS
 from oracles import reduction
 from oracles.casts import convert
@@ -58,6 +58,16 @@ def _place(number: int, grid: Sequence[int]) -> tuple[int, ...]:
 
 class _Ended(Exception):
     """The program has returned."""
+
+
+ATOMICS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 class _Run:
@@ -127,6 +137,10 @@ class _Run:
         mask = np.broadcast_to(True if s.mask is None else self.value(s.mask), shape)
         index = pointer.index[mask]
         self._check(pointer.array, index)
+        if isinstance(s, Atomic):
+            with np.errstate(over="ignore"):
+                ATOMICS[s.function].at(array, index, np.broadcast_to(value, shape)[mask])
+            return
         if len(np.unique(index)) != len(index):
             raise Misgenerated(f"one store writes an element of {pointer.array} twice")
         array[index] = np.broadcast_to(value, shape)[mask]
@@ -211,6 +225,13 @@ class _Run:
 
     def _trans(self, e: Expr, x: Value) -> Value:
         return _moved(x, lambda a: a.transpose(e.attributes["order"]))
+
+    def _flip(self, e: Expr, x: Value) -> Value:
+        return np.flip(x, e.attributes["axis"])
+
+    def _sort(self, e: Expr, x: Value) -> Value:
+        axis = e.attributes["axis"]
+        return np.flip(np.sort(x, axis), axis) if e.attributes["descending"] else np.sort(x, axis)
 
     def _hint(self, e: Expr, x: Value) -> Value:
         return x

@@ -68,6 +68,7 @@ class Generator(Addresses):
                 lambda d: self.let(self.value()),
                 lambda d: self.let(self.load()),
                 lambda d: self.store(),
+                lambda d: self.atomic(),
                 lambda d: self.reassigned(),
                 lambda d: self.augmented(),
                 lambda d: self.swapped(),

@@ -67,6 +67,13 @@ class Store:
 
 
 @dataclass(frozen=True, eq=False)
+class Atomic(Store):
+    """`tl.atomic_FUNCTION(pointer, value, mask)`, whose result nobody uses: in which order elements meet is open."""
+
+    function: str = "add"
+
+
+@dataclass(frozen=True, eq=False)
 class Loop:
     """A loop over `range(start, stop, step)`; `form` is its spelling: range, tl.range or tl.static_range."""
 

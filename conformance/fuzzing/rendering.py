@@ -9,6 +9,7 @@ from typing import Any
 from conformance.dtypes import DTYPES
 from conformance.fuzzing.nodes import (
     Assign,
+    Atomic,
     Branch,
     Expr,
     Helper,
@@ -50,8 +51,9 @@ def block(body: Sequence[Statement], depth: int) -> list[str]:
             case Assign():
                 lines.append(pad + _assignment(s))
             case Store():
+                function = f"atomic_{s.function}" if isinstance(s, Atomic) else "store"
                 mask = "" if s.mask is None else f", mask={expression(s.mask)}"
-                lines.append(f"{pad}tl.store({expression(s.pointer)}, {expression(s.value)}{mask}{s.options})")
+                lines.append(f"{pad}tl.{function}({expression(s.pointer)}, {expression(s.value)}{mask}{s.options})")
             case Loop():
                 bounds = ", ".join(expression(b) for b in s.bounds)
                 lines += [f"{pad}for {s.index} in {s.form}({bounds}):", *block(s.body, depth + 1)]
@@ -138,5 +140,7 @@ _FORMS: dict[str, Callable[[Any, list[str], Expr], str]] = {
     "gather": lambda a, o, e: f"tl.gather({', '.join(o)}, axis={a['axis']})",
     "conditional": lambda a, o, e: f"({o[1]} if {o[0]} else {o[2]})",
     "call": lambda a, o, e: f"{a['helper'].name}({', '.join(o)})",
+    "flip": lambda a, o, e: f"tl.flip({o[0]}, {a['axis']})",
+    "sort": lambda a, o, e: f"tl.sort({o[0]}, {a['axis']}, descending={a['descending']})",
     "hint": lambda a, o, e: f"tl.{a['function']}({o[0]}, {a['value']})",
 }

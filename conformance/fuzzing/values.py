@@ -117,6 +117,7 @@ class Values(Scope):
                 self.reduced,
                 self.scanned,
                 self.gathered_from,
+                self.turned,
                 self.conditional,
                 self.created,
             )
@@ -319,6 +320,14 @@ class Values(Scope):
             index = self.counted(e.type.shape)
         index = self.masked_to(index, e.type.shape[axis] - 1)
         return Expr("gather", e.type, (e, index), {"axis": axis}, whole=e.whole)
+
+    def turned(self, depth: int) -> Expr:
+        """tl.flip, or tl.sort of integers."""
+        e = self.block()
+        attributes: dict[str, object] = {"axis": self.integer(0, len(e.type.shape) - 1)}
+        if e.type.dtype not in INTEGERS or self.one_in(2):
+            return Expr("flip", e.type, (e,), attributes, whole=e.whole)
+        return Expr("sort", e.type, (e,), {**attributes, "descending": self.one_in(2)}, whole=e.whole)
 
     def conditional(self, depth: int) -> Expr | None:
         """`x if c else y` of run time: one condition for the program, both sides of one type."""

@@ -18,6 +18,7 @@ FLOATS = ("f32", "f16", "bf16", "f64")
 NUMBERS = (*INTEGERS, *FLOATS)
 DTYPES = ("i32", "f32", "bool", *(d for d in NUMBERS if d not in ("i32", "f32")))
 WIDE_FLOATS = ("f32", "f64")
+ATOMIC = ("i32", "u32", "i64", "u64")  # atomic.rmw#C4; floats in any order give other sums
 
 Typing = Callable[..., "str | None"]
 
@@ -178,6 +179,9 @@ STRUCTURE: dict[str, str] = {
     "addptr": "pointer + offset",
     "load": "tl.load",
     "store": "tl.store",
+    "atomic_rmw": "tl.atomic_add and its kin, on integers, whose order leaves no trace",
+    "butterfly": "tl.flip, tl.sort",
+    "hint": "tl.multiple_of of what is one",
     "program_id": "the number of the program, in every kernel",
     "num_programs": "the number of the program, with a grid of several axes",
     "arange": "tl.arange",
@@ -197,5 +201,6 @@ STRUCTURE: dict[str, str] = {
     "assert": "tl.device_assert of what holds",
 }
 LEFT_OUT: dict[str, str] = {
+    "atomic_cas": "what it gives depends on the order of the programs; atomic.cas specifies it",
     "empty": "its elements are unspecified, and nothing may depend on them",
 }
