@@ -14,3 +14,8 @@ def gpu() -> None:
     if config.REQUIRE_GPU():
         pytest.fail(f"{config.REQUIRE_GPU.name} is set and there is no GPU")
     pytest.skip("no GPU")
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")

@@ -55,11 +55,6 @@ def load(source: str, entry: str, abi: KernelABI) -> runtime.Function:
 
 
 @pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy")
-
-
-@pytest.fixture
 def torch():
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
