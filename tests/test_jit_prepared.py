@@ -152,7 +152,15 @@ def test_errors_of_arguments_on_warm_launches(driver):
         with pytest.raises(LaunchError) as caught:
             kernel[(1,)](*arguments)
         assert caught.value.id == id, arguments
-    for grid, id in (((-1,), "#E2"), ((1, 65536), "#E2"), ((1.0,), "#E1"), (True, "#E1"), ((), "#E1"), (None, "#E1")):
+    for grid, id in (
+        ((-1,), "#E2"),
+        ((1, 65536), "#E2"),
+        ((1.0,), "#E1"),
+        (True, "#E1"),
+        ((), "#E1"),
+        (None, "#E1"),
+        (lambda meta: lambda meta: 1, "#E1"),
+    ):
         with pytest.raises(LaunchError) as caught:
             kernel[grid](x, out, 5, 1.0)
         assert caught.value.id == "program.grid" + id, grid

@@ -15,8 +15,11 @@ LIMITS = (2**31 - 1, 65535, 65535)
 
 def resolve_grid(grid: Grid, meta: dict[str, Any], kernel: str) -> tuple[int, int, int]:
     """Three extents; with a 0 among them no program runs. Raises LaunchError for anything that is no grid."""
-    if callable(grid):
-        grid = grid(meta)
+    return extents(grid(meta) if callable(grid) else grid, kernel)
+
+
+def extents(grid: int | Sequence[int], kernel: str) -> tuple[int, int, int]:
+    """As ``resolve_grid``, of a grid that is no function."""
     axes = (grid,) if isinstance(grid, int | np.integer) else grid
     if not isinstance(axes, tuple | list) or not 1 <= len(axes) <= 3:
         raise _wrong(kernel, grid)

@@ -17,7 +17,7 @@ import numpy as np
 from refcompiler.config import backend_setting
 from refcompiler.ir.types import I32, I64, U64
 from refcompiler.jit.compiled import CompiledKernel
-from refcompiler.jit.grids import resolve_grid
+from refcompiler.jit.grids import extents
 from refcompiler.jit.specialize import Argument, constexpr_key
 from refcompiler.runtime import gpu, launcher, streams
 from refcompiler.runtime.arrays import DeviceReader, device_reader
@@ -137,11 +137,12 @@ class PreparedLaunches:
             return self.long_way(grid, args, keywords)
         if not launch.are_current():
             return self.long_way(grid, args, keywords)
+        if type(grid) is not tuple and callable(grid):
+            grid = grid(dict(zip(call.names, values, strict=True)) | launch.meta)
         if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and 0 < grid[0] <= _X_LIMIT:
             x, y, z = grid[0], 1, 1
         else:
-            meta = dict(zip(call.names, values, strict=True)) | launch.meta
-            x, y, z = resolve_grid(grid, meta, launch.kernel.name)
+            x, y, z = extents(grid, launch.kernel.name)
             if not x * y * z:
                 return launch.kernel
         given = None if call.stream_at is None else values[call.stream_at]
