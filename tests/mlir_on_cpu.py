@@ -1,7 +1,9 @@
 """Runs generated MLIR on the CPU: LLVM compiles the text for this machine, one thread of the system for each thread.
 
 What only a GPU has is exchanged for functions of this module: thread and program ids, barriers, shuffles, accesses with
-cache operators. Everything else, so nearly all the emitter writes, is executed as it stands. `tests.mlir_on_cpu:target`
+cache operators. Everything else, so nearly all the emitter writes, is executed as it stands, with this processor's own
+faults: x86 rounds to bf16 with subnormals flushed, and LLVM has no conversion from f64 to 16 bits here.
+`tests.mlir_on_cpu:target`
 is a target of the command line: tilespec run reduce.sum --target tests.mlir_on_cpu:target
 """
 
