@@ -11,7 +11,7 @@ from refcompiler.frontend.language.arguments import element_type, normal_axis, s
 from refcompiler.frontend.language.math import where
 from refcompiler.frontend.language.shape import reshaped
 from refcompiler.frontend.types import float32, int32
-from refcompiler.ir import Block, Value
+from refcompiler.ir import OPS, Block, Op, Value
 from refcompiler.ir.types import I32, U32, BlockType, DType, element_of, shape_of
 
 _NAMES = {"reduce.reduce": "a reduction", "scan.associative_scan": "a scan"}
@@ -92,10 +92,31 @@ def region(c: Context, combine_fn: Any, blocks: tuple[Value, ...], spec: str = "
             values.append(value)
         if not all(op.pure or op.terminator for op in body.walk()):
             raise c.error(f"{spec}#E5", "combine_fn must not load, store or assert", "combine_fn")
-        c.op("yield", *values)
+        if any(op.name == "while" for op in body.walk()):
+            raise c.error(f"{spec}#E5", "combine_fn must not loop on a run-time condition", "combine_fn")
+        replaced: dict[Value, Value] = {}
+        body.ops = _without_branches(body, replaced)
+        c.op("yield", *(replaced.get(v, v) for v in values))
     finally:
         c.block = outer
     return body
+
+
+def _without_branches(block: Block, replaced: dict[Value, Value]) -> list[Op]:
+    """The ops of a pure region with a select for each result of an `if`: it runs on many elements at once."""
+    out: list[Op] = []
+    for op in block.ops:
+        op.operands = [None if o is None else replaced.get(o, o) for o in op.operands]
+        if op.name != "if":
+            out.append(op)
+            continue
+        sides = [_without_branches(side, replaced) for side in op.regions]
+        out += [*sides[0][:-1], *sides[1][:-1]]
+        for result, x, y in zip(op.results, sides[0][-1].operands, sides[1][-1].operands, strict=True):
+            select = OPS["select"](op.operands[0], x, y, span=op.span)
+            out.append(select)
+            replaced[result] = select.result
+    return out
 
 
 @builtin(member=True)
