@@ -9,7 +9,7 @@ from conformance.fuzzing.nodes import Array, Atomic, Expr, Shape, Store, Type, l
 from conformance.fuzzing.values import Values
 from conformance.fuzzing.vocabulary import ATOMIC, DTYPES, INTEGERS, NUMBERS
 
-CONTENTS = ("small", "counting", "special", "bits", "normal")
+CONTENTS = ("small", "counting", "special", "special", "bits", "normal")
 
 
 def i32(value: int) -> Expr:

@@ -15,6 +15,7 @@ from conformance.fuzzing.nodes import (
     Remark,
     Return,
     Statement,
+    Store,
     Type,
     While,
     name,
@@ -69,6 +70,7 @@ class Generator(Addresses):
                 lambda d: self.let(self.load()),
                 lambda d: self.store(),
                 lambda d: self.atomic(),
+                lambda d: self.updated(),
                 lambda d: self.reassigned(),
                 lambda d: self.augmented(),
                 lambda d: self.swapped(),
@@ -83,6 +85,20 @@ class Generator(Addresses):
             made = self.pick(kinds)(depth)
             if made is not None:
                 found += made if isinstance(made, list) else [made]
+        return found
+
+    def updated(self) -> list[Statement]:
+        """A load, a store to the same place, the same load again, and a store of what it gives."""
+        array = self.memory()
+        shape = self.pick(((), self.shape()))
+        offset = self.offsets(shape, array.region) if shape else i32(self.integer(0, array.region - 1))
+        pointer = self.moved_by(self.own(array), offset)
+        found: list[Statement] = []
+        for _ in range(2):
+            loaded = self.let(self._load(array, pointer, None))
+            row = self.pick(("xor", "or")) if array.dtype == "bool" else self.pick(("add", "sub", "mul"))
+            changed = Expr(row, loaded.values[0].type, (self.names[loaded.names[0]], self.literal_beside(array.dtype)))
+            found += [loaded, Store(pointer, changed)]
         return found
 
     # --- assignments
@@ -283,9 +299,12 @@ class Generator(Addresses):
 
     # --- the end
     def results(self) -> list[Statement]:
-        """Stores of the latest variables, and of an inexact function of one of them."""
+        """Stores of the latest variables, of what an optimiser may simplify, and of an inexact function."""
         found = [e for e in self.variables() if e.attributes["name"].startswith("v")]
         stores: list[Statement] = [self.result(e) for e in found[:MOST_RESULTS]]
+        plain = self.neutral(0) if self.one_in(2) else None
+        if plain is not None:
+            stores.append(self.result(plain))
         if self.one_in(4):
             row = self.pick(INEXACT)
             x = self.operand(INTEGERS)

@@ -104,6 +104,7 @@ class Values(Scope):
                 self.comparison,
                 self.unary,
                 self.neutral,
+                self.neutral,
                 self.conversion,
                 self.choice,
                 self.ternary,
@@ -139,7 +140,7 @@ class Values(Scope):
 
     def neutral(self, depth: int) -> Expr | None:
         """An operation that changes nothing, or next to nothing: what optimisers look for."""
-        x = self.operand(NUMBERS, depth=depth)
+        x = self.operand(FLOATS if self.one_in(2) else NUMBERS, depth=depth)
         is_float, low = x.type.dtype in FLOATS, limits(x.type.dtype)[0] if x.type.dtype not in FLOATS else 0
         row, value = self.pick(
             (("add", 0.0), ("add", -0.0), ("sub", 0.0), ("mul", 1.0), ("mul", 0.0), ("div", 1.0), ("sub", None))
