@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from conformance.adapters import load
+from conformance.fuzzing.campaign import run
 from conformance.fuzzing.differential import Comparison, Member, unlike
+from conformance.fuzzing.planted import PLANTED, SEED, chosen
 from conformance.fuzzing.rendering import source
 from conformance.fuzzing.search import draw, search
 from conformance.fuzzing.vocabulary import LEFT_OUT, ROWS, STRUCTURE
@@ -37,6 +39,26 @@ def test_targets_agree(first):
     for index in range(first, first + 5):
         outcome = search(2026, index, judge)
         assert not outcome.differences, f"program {index}: {outcome.differences[0]}\n{source(outcome.program)}"
+
+
+def test_both_backends_compile_what_is_generated():
+    campaign = run(("cuda", "mlir"), 2026, 100, 16, 1)
+    assert campaign.unserved or campaign.programs == 16
+    assert not campaign.findings, campaign.findings[0].differences
+
+
+@pytest.mark.parametrize("mutant", PLANTED)
+def test_a_planted_mistake_is_found(mutant):
+    """The same program is without differences when nothing is planted."""
+    (planted,), at = chosen(mutant), PLANTED[mutant]
+    wrong = run(("interp", "simt"), SEED, at, 1, 1, plant=planted, smaller=False)
+    assert wrong.findings, (
+        f"program {at} does not find {mutant}; tilespec fuzz --seed {SEED} --plant {mutant} says which does"
+    )
+    found = wrong.findings[0].differences[0]
+    assert "judging it" not in found["message"], found["message"]
+    right = run(("interp", "simt"), SEED, at, 1, 1, smaller=False)
+    assert not right.findings, right.findings[0].differences
 
 
 @pytest.mark.parametrize("smaller", [False, True])

@@ -158,6 +158,7 @@ def _feed(request: dict[str, Any], folder: Path, shared: _Shared, chunk: list[in
         finally:
             process.kill()
             process.wait()
+            process.stdout.close()
 
 
 class _Lost(Exception):
