@@ -98,13 +98,13 @@ def main(ctx: click.Context, no_color: bool) -> None:
 
 
 def _targets(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    from conformance.adapters import TARGETS
+    from conformance.adapters import TARGETS, known
 
     if value is None:
         return ()
     names = tuple(dict.fromkeys(n.strip() for n in value.split(",")))
     for name in names:
-        if name not in TARGETS and ":" not in name:
+        if known(name) is None and ":" not in name:
             raise click.BadParameter(f"unknown target {name!r}; known: {', '.join(TARGETS)}")
     return names
 
@@ -165,7 +165,11 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
     )
 )
 @select_argument
-@click.option("--target", callback=_targets, help="Targets, separated by commas; every servable one if left out.")
+@click.option(
+    "--target",
+    callback=_targets,
+    help="Targets, separated by commas; every servable one if left out. cuda@sm_80: for that GPU only.",
+)
 @click.option(
     "--tier", type=click.Choice(["smoke", "pr", "gpu", "nightly"]), help="Up to this tier; pr, or gpu on a GPU."
 )

@@ -60,7 +60,7 @@ def counts(every: Iterable[Instance], info: Info) -> dict[str, int]:
         return sum(TIERS.index(i.tier) <= TIERS.index(tier) for i in collect_for(listed, claims))
 
     found = {tier: count(tier, replace(info, runs=True)) for tier in TIERS}
-    if "resources" in info.stages:
+    if info.compiles:
         found["compile"] = count("pr", replace(info, runs=False))
     return found
 

@@ -71,7 +71,7 @@ def applies(instance: Instance, info: Info) -> bool:
             return check.stage in info.stages
         case "budget":
             return ("counts" if check.counts else "resources") in info.stages
-    return info.runs or "resources" in info.stages
+    return info.runs or info.compiles
 
 
 def collect_for(chosen: Iterable[Instance], info: Info) -> list[Instance]:

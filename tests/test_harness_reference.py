@@ -92,6 +92,23 @@ def test_absent_things_are_harmless_and_named():
     assert kernel_module("import torch_that_is_not_here as t\nx = t.zeros(3)\n", "f.py").x.name.startswith("torch_that")
 
 
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_a_target_for_one_architecture_compiles_and_says_that_it_never_ran(backend):
+    try:
+        adapter = load(f"{backend}@sm_80")
+    except TargetUnavailable as e:
+        pytest.skip(str(e))
+    info = adapter.info()
+    assert (info.name, info.compiles) == (f"{backend}@sm_80", True)
+    assert info.runs or "never executed" in info.why_not
+    answer = adapter.compile(CompileRequest(LEGAL, "copy", SIGNATURE, (("BLOCK", 128),), emit=("ptx",)))
+    assert isinstance(answer, Valid) and ".target sm_80" in answer.texts["ptx"]
+    with pytest.raises(TargetUnavailable, match=r"sm_70.*expected one of"):
+        load(f"{backend}@sm_70")
+    with pytest.raises(TargetUnavailable, match="there is no target"):
+        load("interp@sm_80")
+
+
 def test_errors_of_the_compiler_are_answers_with_spans():
     source = LEGAL.replace("i < n)", "i < nowhere)", 1)
     answer = load("interp").compile(request(source=source))

@@ -139,5 +139,14 @@ def test_every_oracle_is_documented_and_leaves_its_inputs_alone():
     for name in oracles.names():
         if lookup(name).inputs == ("x",) and not lookup(name).operands and "integers" not in name:
             lookup(name)(
-                {"x": x}, {"axis": 0, "shape": (4, 1) if "reshape" in name else (4,), "dtype": "f32", "order": (0,)}
+                {"x": x},
+                {
+                    "axis": 0,
+                    "dim": 0,
+                    "k": 2,
+                    "descending": False,
+                    "shape": (4, 1) if "reshape" in name else (4,),
+                    "dtype": "f32",
+                    "order": (0,),
+                },
             )

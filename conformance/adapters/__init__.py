@@ -19,9 +19,10 @@ class Info:
     """What an implementation claims; a claim that fails is a failure, not a gap.
 
     `stages`: texts it can give (from tile to sass), `resources`, and `counts` of a launch. `phases`: error phases it
-    can find. `runs`: whether it executes kernels on this machine; `why_not` says why if not. `passes`: whether it can
-    transform tile text. `toolchain` as in budgets (`cuda-12.9`). `defect` says what is broken on this machine (a GPU
-    that is visible and cannot be used); it fails the run.
+    can find. `runs`: whether it executes kernels on this machine; `why_not` says why if not. `compiles`: whether it
+    makes machine code, where it runs and elsewhere. `passes`: whether it can transform tile text. `toolchain` as in
+    budgets (`cuda-12.9`). `defect` says what is broken on this machine (a GPU that is visible and cannot be used); it
+    fails the run.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Info:
     stages: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     runs: bool = True
+    compiles: bool = False
     passes: bool = False
     toolchain: str = ""
     device: str = ""
@@ -150,13 +152,18 @@ class Adapter(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """A known implementation: where its adapter is, and what it can witness at most (used without loading it)."""
+    """A known implementation: where its adapter is, and what it can witness at most (used without loading it).
+
+    One that compiles `for_architectures` also answers to `NAME@ARCHITECTURE`, such as `cuda@sm_80`: every kernel is
+    then compiled for that GPU, and runs only on one.
+    """
 
     name: str
     factory: str
     title: str
     kinds: frozenset[str]
     needs: str = ""
+    for_architectures: bool = False
 
 
 _REFERENCE = "conformance.adapters.reference"
@@ -181,6 +188,7 @@ TARGETS: Mapping[str, Target] = {
             "CUDA C++ through NVRTC; runs where a GPU is, compiles everywhere",
             frozenset({"oracle", "unpredictable", "negative", "invariant", "snapshot", "budget"}),
             needs="the CUDA compiler wheels, and CuPy with a GPU to run",
+            for_architectures=True,
         ),
         Target(
             "mlir",
@@ -188,6 +196,7 @@ TARGETS: Mapping[str, Target] = {
             "MLIR through its own passes; runs where a GPU is, compiles everywhere",
             frozenset({"oracle", "unpredictable", "negative", "invariant", "snapshot", "budget"}),
             needs="the wheels of MLIR and of the CUDA compilers, and CuPy with a GPU to run",
+            for_architectures=True,
         ),
     )
 }
@@ -197,9 +206,17 @@ class TargetUnavailable(Exception):
     """A target this machine cannot serve; the message says what is missing."""
 
 
+def known(target: str) -> Target | None:
+    """The entry of the table for a target's name, with an architecture where that has sense."""
+    name, at, _ = target.partition("@")
+    entry = TARGETS.get(name)
+    return entry if entry is not None and (not at or entry.for_architectures) else None
+
+
 def load(target: str) -> Adapter:
     """The adapter of a known target, or of `module:function`; raises TargetUnavailable saying what is missing."""
-    place = TARGETS[target].factory if target in TARGETS else target
+    entry, (_, _, arch) = known(target), target.partition("@")
+    place = target if entry is None else entry.factory
     if ":" not in place:
         raise TargetUnavailable(f"there is no target {target}; there are {', '.join(TARGETS)}")
     module, _, name = place.partition(":")
@@ -207,4 +224,4 @@ def load(target: str) -> Adapter:
         factory = getattr(importlib.import_module(module), name)
     except ImportError as e:
         raise TargetUnavailable(f"target {target}: {e}") from e
-    return factory()
+    return factory(arch) if arch else factory()

@@ -43,14 +43,14 @@ def unoptimised() -> Unoptimised:
     return Unoptimised()
 
 
-def cuda() -> Cuda:
-    """The target `cuda`; raises TargetUnavailable without the compiler wheels."""
-    return Cuda()
+def cuda(arch: str = "") -> Cuda:
+    """The target `cuda`, for every architecture or for one; raises TargetUnavailable without the compiler wheels."""
+    return Cuda(arch)
 
 
-def mlir() -> Mlir:
-    """The target `mlir`; raises TargetUnavailable without the wheels of MLIR or of the CUDA compilers."""
-    return Mlir()
+def mlir(arch: str = "") -> Mlir:
+    """The target `mlir`, like `cuda`; raises TargetUnavailable without the wheels of MLIR or of the CUDA compilers."""
+    return Mlir(arch)
 
 
 def _constexprs(request: CompileRequest) -> dict[str, Any]:
@@ -258,18 +258,26 @@ class Cuda(_Reference):
     stages: tuple[str, ...] = ("laid_out", "simt", "cuda", "ptx", "sass", "resources")
     compiler = ("cuda", "nvrtc")
 
-    def __init__(self) -> None:
+    def __init__(self, arch: str = "") -> None:
+        """For the architecture of each request and of the GPU that is here, or for ``arch`` alone."""
         try:
             from refcompiler import config, toolchain
-            from refcompiler.runtime import gpu_available
+            from refcompiler.errors import CompileError
+            from refcompiler.runtime import gpu_available, native_arch
+            from refcompiler.target import target
 
             versions = toolchain.versions()
+            self.only = target(arch).name if arch else ""
         except ImportError as e:
             raise TargetUnavailable(f"target {self.backend}: {e}") from e
+        except CompileError as e:
+            raise TargetUnavailable(f"target {self.backend}@{arch}: {e.message}") from e
         self.versions: Mapping[str, str | None] = versions
         self.cupy: Any = None
         self.why_not, self.defect = "no GPU is visible", ""
-        if gpu_available():
+        if self.only and not (gpu_available() and native_arch() == self.only):
+            self.why_not = f"compiled for {self.only} and never executed: no such GPU is here"
+        elif gpu_available():
             try:
                 self.cupy = importlib.import_module("cupy")
             except ImportError as e:
@@ -279,13 +287,16 @@ class Cuda(_Reference):
 
     def info(self) -> Info:
         return Info(
-            name=self.backend,
+            name=f"{self.backend}@{self.only}" if self.only else self.backend,
             version=_version(),
             profiles=PROFILES,
             capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
-            stages=self.stages,
+            stages=()
+            if self.only
+            else self.stages,  # what is expected of texts and resources is for other architectures
             phases=PHASES,
             runs=self.cupy is not None,
+            compiles=True,
             toolchain=_toolchain(self.versions, *self.compiler),
             device=self._device(),
             why_not="" if self.cupy is not None else self.why_not,
@@ -302,6 +313,8 @@ class Cuda(_Reference):
 
     def _arch(self, request: CompileRequest) -> str:
         """What is only run is compiled for the GPU that is here."""
+        if self.only:
+            return self.only
         if self.cupy is None or request.emit:
             return request.arch
         from refcompiler.runtime import native_arch
@@ -348,8 +361,8 @@ class Mlir(Cuda):
     stages = ("mlir", "ptx", "sass", "resources")
     compiler = ("mlir", "mlir")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, arch: str = "") -> None:
+        super().__init__(arch)
         from refcompiler import toolchain
 
         try:
