@@ -67,7 +67,7 @@ def barrier(op: Op) -> Step:
         here = np.ones(m.ctas, bool)
         if m.active is not None:
             active = m.active.reshape(m.ctas, -1)
-            here = active.any(axis=1)
+            here = np.asarray(active.any(axis=1))
             parted = here & ~active.all(axis=1)
             if parted.any():
                 cta = int(parted.argmax())

@@ -68,7 +68,8 @@ def run(
     stay 0, which saves time.
     """
     program = Program(func)
-    extents = (*grid, 1, 1)[:3]
+    x, y, z = (*grid, 1, 1)[:3]
+    extents = (x, y, z)
     arrays = {str(p.name): args[p.name] for p in func.params if isinstance(p.type, PointerType)}
     rows = program.threads // 32 if program.warps_apart else 1
     stored = {i for i, name in enumerate(arrays) if any(str(p.name) == name for p in program.written)}

@@ -269,7 +269,7 @@ class GlobalMemory:
         for array in arrays:
             if array.nbytes:
                 region = self.region(array.ctypes.data)
-                at = int(region.position(array.ctypes.data))
+                at = array.ctypes.data - region.start + region.lead
                 region.data[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
 
     def region(self, address: int) -> Memory:
@@ -312,5 +312,5 @@ class GlobalMemory:
             if array.flags.writeable and array.nbytes:
                 region = self.region(array.ctypes.data)
                 if region.records is not None:
-                    at = int(region.position(array.ctypes.data))
+                    at = array.ctypes.data - region.start + region.lead
                     array.reshape(-1).view(np.uint8)[:] = region.data[at : at + array.nbytes]

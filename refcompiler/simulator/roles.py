@@ -16,7 +16,8 @@ class Role:
     """One coroutine, the lanes it is for, and where it waits; None while it runs and after its end."""
 
     def __init__(self, run: Waiting, lanes: np.ndarray | None):
-        self.run, self.active, self.parted = run, lanes, []
+        self.run, self.active = run, lanes
+        self.parted: list[Op] = []
         self.waits: Arrival | None = None
         self.ended = False
 

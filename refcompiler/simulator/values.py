@@ -124,7 +124,7 @@ def extract(op: Op) -> Step:
 @steps("assert")
 def assert_(op: Op) -> Step:
     def step(m: Machine) -> None:
-        wrong = ~m.values[op.condition].all(axis=1)
+        wrong = np.asarray(~m.values[op.condition].all(axis=1))
         bad = m.narrowed(wrong)
         if bad.any():
             text = op.message or "the assertion does not hold"
