@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refcompiler.dialects.scalar import BY_NAME
-from refcompiler.ir.core import Func, Op
+from refcompiler.ir.core import Func, Op, Value
 from refcompiler.ir.types import DType, element_of
 
 ORDERED = frozenset({"add", "sub", "mul", "div", "div_rn", "fma"})  # of floats: the order of combinations shows
@@ -24,6 +24,6 @@ def _is_exact(op: Op) -> bool:
     return not op.name.startswith("atomic")  # which program comes first is nobody's choice
 
 
-def _is_float(value: object) -> bool:
+def _is_float(value: Value) -> bool:
     element = element_of(value.type)
     return isinstance(element, DType) and element.is_float

@@ -32,7 +32,8 @@ def compile_time(value: Any) -> Any:
         return tuple(compile_time(v) for v in value)
     if isinstance(value, tuple):
         items = [compile_time(v) for v in value]
-        return type(value)._make(items) if hasattr(value, "_fields") else tuple(items)
+        kind: Any = type(value)
+        return kind._make(items) if hasattr(kind, "_fields") else tuple(items)
     if isinstance(value, dict):
         return {key: compile_time(v) for key, v in value.items()}
     return frozenset(value) if isinstance(value, set) else value

@@ -149,9 +149,10 @@ def _code_parameters(code: CodeType) -> list[str]:
     return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags])
 
 
-def _contains(body: ast.AST | list[ast.stmt], code: CodeType, shift: int) -> bool:
+def _contains(body: ast.expr | list[ast.stmt], code: CodeType, shift: int) -> bool:
     """Whether the body is where the instructions of ``code`` come from."""
-    first, last = (body[0], body[-1]) if isinstance(body, list) else (body, body)
+    first: ast.expr | ast.stmt = body[0] if isinstance(body, list) else body
+    last: ast.expr | ast.stmt = body[-1] if isinstance(body, list) else body
     begin, end = (first.lineno, first.col_offset), (last.end_lineno, last.end_col_offset)
     places = [
         ((line + shift, column), (end_line + shift, end_column))

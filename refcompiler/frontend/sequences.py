@@ -45,10 +45,10 @@ REARRANGE: dict[Any, Callable[..., Any]] = {
 
 def rearranged(compiler: Displays, node: ast.Call, function: Any, args: list[Argument], kwargs: dict) -> Any:
     """A call of one of ``REARRANGE``: sequences are tuples, whatever kind of Python's they are."""
-    given = []
+    given: list[Any] = []
     for argument in args:
         value = argument.value
-        found = value if function is dict and isinstance(value, dict) else elements(value)
+        found: Any = value if function is dict and isinstance(value, dict) else elements(value)
         if function is len and isinstance(value, frozenset | set | str | dict):
             found = value
         if function is enumerate and given:  # the start

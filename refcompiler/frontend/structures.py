@@ -22,7 +22,8 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """The same tree with every leaf changed; named tuples keep their class."""
     if isinstance(value, tuple):
         items = [mapped(v, change) for v in value]
-        return type(value)._make(items) if hasattr(value, "_fields") else tuple(items)
+        kind: Any = type(value)
+        return kind._make(items) if hasattr(kind, "_fields") else tuple(items)
     if isinstance(value, dict):
         return {key: mapped(v, change) for key, v in value.items()}
     return change(value)
