@@ -18,6 +18,7 @@ _DEFINED = {
     "shift_left": {"int": "arith.shli", "uint": "arith.shli"},
     "shift_right": {"int": "arith.shrsi", "uint": "arith.shrui"},
 }
+_SUMS = frozenset({"arith.addi", "arith.subi", "arith.muli"})
 _LITERAL = re.compile(r"\{(-?\d+)\}")
 
 
@@ -38,6 +39,8 @@ def write_elementwise(w: Writer, op: Elementwise) -> None:
         fields = {name: w.whole(o, count) for name, o in zip("xyz", op.operands, strict=False)}
         text = _LITERAL.sub(lambda found: w.constant(int(found[1]), dtype, count), spelling)
         text = text.format(**fields) if "{" in text else f"{text} {', '.join(fields.values())}"
+        if spelling in _SUMS and op in w.ranges.exact:  # lets LLVM take constants out of addresses
+            text += f" overflow<{'nsw' if dtype.kind == 'int' else 'nuw'}>"
         w.define(op, f"{text} : {t.vector(t.element_type(dtype), count)}")
 
 

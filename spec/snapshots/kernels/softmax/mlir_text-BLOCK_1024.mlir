@@ -17,7 +17,7 @@ gpu.module @kernels {
     %3 = llvm.getelementptr %x[%2] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
     %4 = arith.constant dense<[0, 128, 256, 384, 512, 640, 768, 896]> : vector<8xi32>
     %5 = vector.broadcast %0 : i32 to vector<8xi32>
-    %6 = arith.addi %5, %4 : vector<8xi32>
+    %6 = arith.addi %5, %4 overflow<nsw> : vector<8xi32>
     %7 = llvm.getelementptr %3[%6] : (!llvm.ptr<1>, vector<8xi32>) -> vector<8x!llvm.ptr<1>>, f32
     %8 = vector.broadcast %n : i32 to vector<8xi32>
     %9 = arith.cmpi slt, %6, %8 : vector<8xi32>

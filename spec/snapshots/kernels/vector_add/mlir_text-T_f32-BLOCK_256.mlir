@@ -7,7 +7,7 @@ gpu.module @kernels {
     %2 = arith.muli %1, %c256.i32 : i32
     %3 = arith.constant dense<[0, 128]> : vector<2xi32>
     %4 = vector.broadcast %0 : i32 to vector<2xi32>
-    %5 = arith.addi %4, %3 : vector<2xi32>
+    %5 = arith.addi %4, %3 overflow<nsw> : vector<2xi32>
     %6 = vector.broadcast %2 : i32 to vector<2xi32>
     %7 = arith.addi %6, %5 : vector<2xi32>
     %8 = llvm.getelementptr %x[%7] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32

@@ -11,10 +11,10 @@ gpu.module @kernels {
     %c5.i32 = arith.constant 5 : i32
     %c0.i32 = arith.constant 0 : i32
     %0 = nvvm.read.ptx.sreg.tid.x : i32
-    %1 = arith.muli %0, %c4.i32 : i32
+    %1 = arith.muli %0, %c4.i32 overflow<nsw> : i32
     %2 = arith.constant dense<[0, 512]> : vector<2xi32>
     %3 = vector.broadcast %1 : i32 to vector<2xi32>
-    %4 = arith.addi %3, %2 : vector<2xi32>
+    %4 = arith.addi %3, %2 overflow<nsw> : vector<2xi32>
     %5 = llvm.getelementptr %x[%4] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32
     %6:2 = vector.to_elements %5 : vector<2x!llvm.ptr<1>>
     %7 = llvm.load %6#0 {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
