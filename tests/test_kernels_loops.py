@@ -372,3 +372,27 @@ def test_a_persistent_grid():
     x = whole(7, 16, dtype="i4")
     wanted = x * np.arange(7, dtype="i4")[:, None]
     check(persistent, (3,), {"x": x, "out": np.zeros_like(x), "tiles": 7, "BLOCK": 16}, {"out": wanted})
+
+
+@triton.jit
+def rotated(out, x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a, b, c, turned = n, n + 1, n + 2, tl.load(x + i)
+    while a + b + c < 40 * n:
+        a, b, c = b, c, a + 10
+        turned = tl.flip(turned)
+    tl.store(out, a)
+    tl.store(out + 1, b)
+    tl.store(out + 2, c)
+    tl.store(out + 3 + i, turned)
+
+
+@pytest.mark.parametrize("block", [4, 256])
+def test_a_while_loop_carries_all_values_at_once(block):
+    """What a slot holds before and after the condition is one variable in CUDA C++."""
+    a, b, c, x = 3, 4, 5, whole(block, dtype="i4")
+    turned = x
+    while a + b + c < 120:
+        a, b, c, turned = b, c, a + 10, turned[::-1]
+    arguments = {"out": np.zeros(3 + block, "i4"), "x": x, "n": 3, "BLOCK": block}
+    check(rotated, (1,), arguments, {"out": np.array([a, b, c, *turned], "i4")})

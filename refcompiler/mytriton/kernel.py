@@ -13,7 +13,7 @@ from refcompiler.ir import Op
 from refcompiler.jit import CompiledKernel
 from refcompiler.jit import jit as triton_jit
 from refcompiler.mytriton.errors import pythons_errors
-from refcompiler.runtime import is_device_array
+from refcompiler.runtime import describe, is_array, is_device_array
 
 # Python's own functions and values around a kernel are part of it.
 RULES = Rules(plain_functions=True, plain_globals=True, plain_numbers=True)
@@ -87,14 +87,21 @@ class Kernel:
 
     def _argument(self, name: str, value: Any) -> Any:
         """A run-time argument: a bool is an integer, and an array lies in one stretch of memory, in row order."""
-        flags = getattr(value, "flags", None)
-        if flags is not None and not getattr(flags, "c_contiguous", True):
+        if is_array(value) and not _contiguous(value):
             raise LaunchError(
                 "ext.mytriton#E3",
                 f"argument `{name}` of kernel {self.__name__} is not contiguous",
                 notes=["pass a contiguous copy; kernels of refcompiler itself also take the array with its strides"],
             )
         return int(value) if isinstance(value, bool) else value
+
+
+def _contiguous(array: Any) -> bool:
+    """Whether an array lies in one stretch, in row order; one that no kernel takes is left to the launch to name."""
+    try:
+        return describe(array).contiguous
+    except LaunchError:
+        return True
 
 
 def backend() -> str:

@@ -49,6 +49,12 @@ class ArrayInfo(NamedTuple):
     def divisible_by_16(self) -> bool:
         return self.ptr % 16 == 0
 
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie next to each other, the last axis fastest."""
+        strides = zip(self.shape, self.strides, _contiguous(self.shape), strict=True)
+        return 0 in self.shape or all(extent == 1 or given == dense for extent, given, dense in strides)
+
 
 def dtype_name(dtype: Any) -> str:
     """Our short name of a dtype of NumPy (an object, a class or a name) or torch. Raises LaunchError (launch.dtype)."""

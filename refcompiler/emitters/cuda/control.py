@@ -106,12 +106,12 @@ class ControlFlow:
             if end.carried != op.before.args:
                 name = self.namer.name("again")
                 self.line(f"const bool {name} = {condition};")
-                self.assign(op.after.args, end.carried)
+                self.assign(op.before.args, end.carried)
                 self.flush()
                 condition = Expr(name)
             self.line(f"if (!{condition.within(15)}) break;")
             self.depth -= 1
-        self.region(op.after, op.before.args)
+        self.region(op.after, op.after.args)
         self.line("}")
 
     def write_for(self, op: For, index: Expr | None) -> None:
@@ -145,10 +145,15 @@ class ControlFlow:
         return f"{name} = ({type_})({name} + ({unsigned}){step.within(15)});"
 
     def assign(self, carried: Sequence[Value], values: Sequence[Value]) -> None:
-        """All carried variables take their next values at once."""
+        """All carried variables take their next values at once; ``carried`` are the values that ``values`` may read."""
         pairs = [(t, v) for t, v in zip(carried, values, strict=True) if t is not v]
         reads = [self.plan.reads(v) for _, v in pairs]
-        clash = any(pairs[i][0] in reads[j] for i in range(len(pairs)) for j in range(i + 1, len(pairs)))
+        # a later value reads what is overwritten before, or a value its own variable in another order of registers
+        clash = any(
+            target in reads[j] and (i < j or (isinstance(target.type, RegType) and not reads[j][target]))
+            for i, (target, _) in enumerate(pairs)
+            for j in range(i, len(pairs))
+        )
         if not clash:
             for target, value in pairs:
                 self.step(Assign(target, value))
