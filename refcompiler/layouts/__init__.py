@@ -20,6 +20,7 @@ from refcompiler.layouts.linear import LinearLayout
 from refcompiler.layouts.reduction import Reduction, mixes_axis, reduction
 from refcompiler.layouts.scan import Scan, Step, WarpExchange, is_scannable, scan, warp_exchange
 from refcompiler.layouts.shared import SharedAccess, SharedExchange, shared_access, shared_exchange
+from refcompiler.layouts.tensor_cores import mma_accumulator, mma_operand_a, mma_operand_b, wgmma_accumulator
 
 __all__ = [
     "Conversion",
@@ -46,6 +47,9 @@ __all__ = [
     "is_additive",
     "is_scannable",
     "mixes_axis",
+    "mma_accumulator",
+    "mma_operand_a",
+    "mma_operand_b",
     "owner_bits",
     "owner_registers",
     "pieces_of",
@@ -58,4 +62,5 @@ __all__ = [
     "swizzled",
     "vector_groups",
     "warp_exchange",
+    "wgmma_accumulator",
 ]
