@@ -1,4 +1,4 @@
-"""The command `tilespec`: list, run, compile, bless, report, parity, new, explain, mutate, fuzz, cache, doctor.
+"""The command `tilespec`: list, run, compile, bless, report, parity, new, explain, mutate, fuzz, bench, cache, doctor.
 
 Names, options and exit codes are a contract with other tools. Work happens in the modules that the commands import when
 they run, so that `--help` and shell completion stay fast.
@@ -14,7 +14,9 @@ from typing import Any
 
 import click
 
+from conformance.bench.command import bench
 from conformance.errors import SpecError
+from conformance.options import Output, example, features_of, part_of, select_argument, spec_option, targets
 from conformance.results import EXIT
 
 LONG_RUN = 1000  # instances from which starting a process a core pays
@@ -49,31 +51,10 @@ class Commands(click.Group):
             ctx.exit(EXIT["internal"])
 
 
-class Output(click.Path):
-    """A file or folder to write; refused before any work where it cannot be made."""
-
-    def __init__(self, folder: bool) -> None:
-        super().__init__(path_type=Path, file_okay=not folder, dir_okay=folder, writable=True)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = super().convert(value, param, ctx)
-        above = next(p for p in (path, *path.absolute().parents) if p.exists())
-        if above != path and not above.is_dir():
-            self.fail(f"{str(above)!r} is a file, not a folder.", param, ctx)
-        if not os.access(above, os.W_OK):
-            self.fail(f"{str(above)!r} is not writable.", param, ctx)
-        return path
-
-
-def _example(text: str) -> str:
-    """Help text kept as written."""
-    return "\b\n" + text
-
-
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=_example(
+    epilog=example(
         "Exit codes: 0 all passed, 1 failures, 2 usage, 3 internal error, 5 nothing collected,\n"
         "10 only budgets exceeded, 11 stale deviation, 12 kill rate under its gate,\n"
         "13 clause coverage under its gate, 14 an adapter failed its smoke test,\n"
@@ -97,46 +78,7 @@ def main(ctx: click.Context, no_color: bool) -> None:
         ctx.obj.width = 120
 
 
-def _targets(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    from conformance.adapters import TARGETS, known
-
-    if value is None:
-        return ()
-    names = tuple(dict.fromkeys(n.strip() for n in value.split(",")))
-    for name in names:
-        if known(name) is None and ":" not in name:
-            raise click.BadParameter(f"unknown target {name!r}; known: {', '.join(TARGETS)}")
-    return names
-
-
-def _shard(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int]:
-    if not value:
-        return (1, 1)
-    left, _, right = value.partition("/")
-    if not (left.isdigit() and right.isdigit() and 1 <= int(left) <= int(right)):
-        raise click.BadParameter("write I/N with 1 <= I <= N, for example 1/4")
-    return (int(left), int(right))
-
-
-select_argument = click.argument("select", nargs=-1, metavar="[SELECT]...")
-spec_option = click.option(
-    "--spec", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Another spec folder."
-)
-
-
-def _features(spec: Path | None) -> tuple[Any, Path]:
-    from conformance.loader import load_suite_with_errors, spec_root
-
-    root = spec or spec_root()
-    features, errors = load_suite_with_errors(root)
-    if errors:
-        for e in errors[:-1]:
-            click.echo(e.render(), err=True)
-        raise errors[-1]
-    return features, root
-
-
-@main.command("list", epilog=_example("tilespec list memory\ntilespec list --json | jq '.features[].id'"))
+@main.command("list", epilog=example("tilespec list memory\ntilespec list --json | jq '.features[].id'"))
 @select_argument
 @click.option("--json", "as_json", is_flag=True, help="Print the document that other tools read.")
 @spec_option
@@ -145,7 +87,7 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
     """Features, clauses, cases, targets."""
     from conformance import listing
 
-    features, _ = _features(spec)
+    features, _ = features_of(spec)
     document = listing.document(features, select)
     if as_json:
         click.echo(json.dumps(document, indent=1, ensure_ascii=False))
@@ -157,7 +99,7 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 
 
 @main.command(
-    epilog=_example(
+    epilog=example(
         "tilespec run --tier smoke\n"
         "tilespec run memory 'reduction.*' --target interp --json out/results.json\n"
         "tilespec run 'memory.store/tail:T=f32;*' --target cuda\n"
@@ -167,7 +109,7 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 @select_argument
 @click.option(
     "--target",
-    callback=_targets,
+    callback=targets,
     help="Targets, separated by commas; every servable one if left out. cuda@sm_80: for that GPU only.",
 )
 @click.option(
@@ -177,7 +119,7 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 @click.option("--junit", type=Output(folder=False), help="Write JUnit XML.")
 @click.option("--report", "report_dir", type=Output(folder=True), help="Write the report pages.")
 @click.option("-n", "--workers", type=click.IntRange(1), help="Processes; one a core for long runs if left out.")
-@click.option("--shard", callback=_shard, metavar="I/N", help="Part I of N.")
+@click.option("--shard", callback=part_of, metavar="I/N", help="Part I of N.")
 @click.option("--plant", metavar="MUTANT", help="Put one mistake of the catalogue into the reference compiler first.")
 @spec_option
 @click.pass_obj
@@ -202,7 +144,7 @@ def run(
     from conformance import report_data, running
     from conformance.plan import make_plan
 
-    features, root = _features(spec)
+    features, root = features_of(spec)
     plan = make_plan(features, select, target, tier, shard, root)
     document, code = running.run(
         features,
@@ -228,7 +170,7 @@ def run(
 
 @main.command(
     "compile",
-    epilog=_example(
+    epilog=example(
         'tilespec compile kernels.py::add --signature "x:*f32,y:*f32,out:*f32,n:i32" --set BLOCK=256 --emit tile,cuda\n'
         "tilespec compile memory.store/whole --emit sass,resources --arch sm_80\n"
         "tilespec compile memory.store/whole --emit cuda,mlir,ptx --backend mlir\n"
@@ -260,11 +202,11 @@ def compile_(
     for stage in stages:
         if stage not in STAGES:
             raise click.BadParameter(f"unknown stage {stage!r}; known: {', '.join(STAGES)}", param_hint="--emit")
-    features = () if "::" in what else _features(spec)[0]
+    features = () if "::" in what else features_of(spec)[0]
     sys.exit(compiling.run(what, features, stages, arch, settings, signature, out, backend))
 
 
-@main.command(epilog=_example("tilespec bless\ntilespec bless memory.store"))
+@main.command(epilog=example("tilespec bless\ntilespec bless memory.store"))
 @select_argument
 @spec_option
 @click.pass_obj
@@ -275,11 +217,11 @@ def bless(console: Any, select: tuple[str, ...], spec: Path | None) -> None:
     """
     from conformance import blessing
 
-    features, root = _features(spec)
+    features, root = features_of(spec)
     sys.exit(blessing.run(features, root, select, console))
 
 
-@main.command(epilog=_example("tilespec report out/results.json --out out/report"))
+@main.command(epilog=example("tilespec report out/results.json --out out/report"))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--out", required=True, type=Output(folder=True), help="Folder to write.")
 def report(files: tuple[Path, ...], out: Path) -> None:
@@ -303,7 +245,7 @@ def report(files: tuple[Path, ...], out: Path) -> None:
 
 
 @main.command(
-    epilog=_example(
+    epilog=example(
         "tilespec run $(tilespec parity) --target interp,simt,cuda,mlir --json results.json\n"
         "tilespec parity results.json --junit tests.xml --out reports/parity.json"
     )
@@ -323,7 +265,7 @@ def parity(files: tuple[Path, ...], suites: tuple[Path, ...], out: Path | None, 
     if not files:
         click.echo("\n".join(table.selection(rows)))
         return
-    features, _ = _features(spec)
+    features, _ = features_of(spec)
     documents = [report_data.read(f) for f in files]
     answers = table.evidence(rows, collect(features), documents, [s.read_text(encoding="utf-8") for s in suites])
     text = json.dumps(answers, indent=1) + "\n"
@@ -334,7 +276,7 @@ def parity(files: tuple[Path, ...], suites: tuple[Path, ...], out: Path | None, 
         click.echo(f"wrote {out}")
 
 
-@main.command(epilog=_example("tilespec new elementwise/softsign"))
+@main.command(epilog=example("tilespec new elementwise/softsign"))
 @click.argument("feature", metavar="AREA/NAME")
 @spec_option
 def new(feature: str, spec: Path | None) -> None:
@@ -347,7 +289,7 @@ def new(feature: str, spec: Path | None) -> None:
 
 
 @main.command(
-    epilog=_example(
+    epilog=example(
         "tilespec explain memory.store#C2\ntilespec explain 'memory.store/tail:T=f32;N=300;n=0;BLOCK=64;x=random'"
     )
 )
@@ -358,12 +300,12 @@ def explain(what: str, results: Path | None, spec: Path | None) -> None:
     """The sentence, its tests, last results."""
     from conformance import listing, report_data
 
-    features, _ = _features(spec)
+    features, _ = features_of(spec)
     click.echo(listing.explain(what, features, report_data.read(results) if results else None))
 
 
 @main.command(
-    epilog=_example("tilespec mutate\ntilespec mutate --mutant folds\ntilespec mutate reduce --mutant 'M-RED-*'")
+    epilog=example("tilespec mutate\ntilespec mutate --mutant folds\ntilespec mutate reduce --mutant 'M-RED-*'")
 )
 @select_argument
 @click.option("--mutant", "mutants", multiple=True, help="Only these: an id, an area of the catalogue, or M-...-*.")
@@ -390,7 +332,7 @@ def mutate(
     from conformance.instances import require_matches
     from conformance.mutation import summary
 
-    require_matches(_features(spec)[0], select)
+    require_matches(features_of(spec)[0], select)
     report = mutation.run(
         select,
         workers or os.cpu_count() or 1,
@@ -405,7 +347,7 @@ def mutate(
 
 
 @main.command(
-    epilog=_example(
+    epilog=example(
         "tilespec fuzz\ntilespec fuzz --programs 2000 --target interp,simt,cuda --json out/fuzz.json --out out/fuzz\n"
         "tilespec fuzz --seed 1 --first 17 --programs 1\ntilespec fuzz --plant all"
     )
@@ -413,7 +355,7 @@ def mutate(
 @click.option("--programs", type=click.IntRange(1), default=200, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Same seed, same programs.")
 @click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="The first program of the seed.")
-@click.option("--target", callback=_targets, help="Targets, separated by commas; every servable one if left out.")
+@click.option("--target", callback=targets, help="Targets, separated by commas; every servable one if left out.")
 @click.option("-n", "--jobs", type=click.IntRange(0), default=0, help="Processes; 0: one a core.")
 @click.option(
     "--plant", metavar="MUTANT", help="Fuzz a compiler with this mistake of the mutation catalogue; all: ten."
@@ -456,7 +398,7 @@ def fuzz(
     sys.exit(code)
 
 
-@main.command(epilog=_example("tilespec cache\ntilespec cache --clear"))
+@main.command(epilog=example("tilespec cache\ntilespec cache --clear"))
 @click.option("--clear", is_flag=True, help="Remove every entry.")
 def cache(clear: bool) -> None:
     """The cache on disk: compiled kernels and parsed feature files; always safe to remove."""
@@ -476,3 +418,6 @@ def doctor(as_json: bool) -> None:
 
     document = diagnosis.document()
     click.echo(json.dumps(document, indent=1) if as_json else diagnosis.text(document))
+
+
+main.add_command(bench)

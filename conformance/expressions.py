@@ -58,6 +58,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": _whole(np.floor, math.floor),
     "log2": _log2,
     "cdiv": _cdiv,
+    "itemsize": lambda dtype: DTYPES[dtype].numpy.itemsize,
     "next_power_of_2": lambda n: 1 << max(0, int(n) - 1).bit_length(),
     "arange": lambda *a: np.arange(*a, dtype=np.int64),
     "where": np.where,

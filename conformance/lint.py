@@ -104,9 +104,9 @@ def _check_case(feature: model.Feature, case: model.Case, document: Document, pa
     names = {n for axis, _ in case.params for n in axis}
     if case.hypothesis:
         for n, strategy in case.hypothesis.draw.items():
-            _check_expression(strategy, None, document, (*path, "hypothesis", "draw", n), draw=True)
+            check_expression(strategy, None, document, (*path, "hypothesis", "draw", n), draw=True)
         names |= set(case.hypothesis.draw)
-    _check_expression(case.where, names, document, (*path, "where"))
+    check_expression(case.where, names, document, (*path, "where"))
     _check_program(case, names, document, path, valid)
     _check_inputs(case, names, document, path, valid)
     if valid:
@@ -170,7 +170,7 @@ def first_instances(case: model.Case, limit: int) -> Iterable[dict[str, model.Sc
         yield {k: v for part in combination for k, v in part.items()}
 
 
-def _check_expression(text: str, names: set[str] | None, document: Document, path: Path, *, draw: bool = False) -> None:
+def check_expression(text: str, names: set[str] | None, document: Document, path: Path, *, draw: bool = False) -> None:
     """Syntax, and unknown names unless `names` is None; the caret stands under the wrong part of the expression."""
     if not text:
         return
@@ -217,7 +217,7 @@ def _check_program(case: model.Case, names: set[str], document: Document, path: 
                     "spec.expression", f"argument {a.name!r} uses {m[0]} and the case has no parameter {m[1]!r}", path
                 )
         for text in (*(a.shape or ()), a.value):
-            _check_expression(text, names | scalars, document, (*signature, i))
+            check_expression(text, names | scalars, document, (*signature, i))
         if not a.is_array and not a.value and a.name not in names and a.name not in case.arguments:
             raise document.error(
                 "spec.expression",
@@ -227,10 +227,10 @@ def _check_program(case: model.Case, names: set[str], document: Document, path: 
             )
     grid = next((p for p in _places(path, program.name, "grid") if p in document.values), path)
     for i, text in enumerate(program.grid):
-        _check_expression(text, names | scalars, document, (*grid, i))
+        check_expression(text, names | scalars, document, (*grid, i))
     for name, value in program.constexprs.items():
         if isinstance(value, str):
-            _check_expression(value, names | scalars | set(DTYPES), document, (*path, "constexprs", name))
+            check_expression(value, names | scalars | set(DTYPES), document, (*path, "constexprs", name))
     if valid:
         _check_call(case, names, document, path)
 
@@ -328,7 +328,7 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
             hint='oracle: {ref: "oracles.elementwise:add"} or oracle: {out: "x + 1"}',
         )
     for text in (*oracle.inputs.values(), *(v for v in oracle.params.values() if isinstance(v, str))):
-        _check_expression(text, every | set(DTYPES), document, place)
+        check_expression(text, every | set(DTYPES), document, place)
     for output in program.outputs if not oracle.ref else ():
         if output not in oracle.values:
             raise document.error(
@@ -338,7 +338,7 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
         for text in (entry.value, entry.written, entry.unspecified):
             word = next(w for w in ("value", "written", "unspecified") if getattr(entry, w) == text)
             inner = (*place, output, word)
-            _check_expression(text, every, document, inner if inner in document.values else inner[:-1])
+            check_expression(text, every, document, inner if inner in document.values else inner[:-1])
     for extra in sorted({*oracle.values, *oracle.outputs} - set(program.outputs)):
         raise document.error("spec.oracle", f"{extra!r} has an oracle and is not an output of the signature", place)
     if not program.outputs:
@@ -351,7 +351,7 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
             hint="numerics: {mode: exact} unless the clause allows an error",
         )
     for block in (case.numerics, *case.numerics.outputs.values()):
-        _check_numerics(block, every, document, path)
+        check_numerics(block, every, document, path)
 
 
 def _places(path: Path, program: str, key: str) -> Iterable[Path]:
@@ -360,11 +360,11 @@ def _places(path: Path, program: str, key: str) -> Iterable[Path]:
         yield (*head, key)
 
 
-def _check_numerics(block: model.Numerics, names: set[str], document: Document, path: Path) -> None:
+def check_numerics(block: model.Numerics, names: set[str], document: Document, path: Path) -> None:
     limits = [v for m in (block.ulp, block.absolute) for v in (m.values() if isinstance(m, Mapping) else (m,))]
     for text in (block.depth, block.magnitude, *limits):
         if isinstance(text, str):
-            _check_expression(text, names, document, path)
+            check_expression(text, names, document, path)
 
 
 def _check_bound(program: model.Program, at: Mapping[str, model.Scalar], document: Document, path: Path) -> None:
@@ -392,7 +392,7 @@ def _check_counts(budget: model.Budget, document: Document, path: Path) -> None:
     names = set(budget.at) | {a.name for a in budget.program.arguments if not a.is_array} | {"grid"}
     for name, limits in budget.counts.items():
         for text in limits:
-            _check_expression(text, names, document, (*path, "counts", name))
+            check_expression(text, names, document, (*path, "counts", name))
     for name, text in budget.inputs.items():
         if name not in arrays:
             message = f"{name!r} is not an array of the signature"

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from conformance import model, parsed, yaml_text
+from conformance import benchmarks, model, parsed, sections, yaml_text
 from conformance.errors import SpecError
 from conformance.lint import check_feature, check_suite
-from conformance.signatures import SignatureError, entry_name, parse_argument
+from conformance.signatures import entry_name
 from conformance.yaml_text import Document
 
 SCHEMA_PATH = "schema/feature.schema.json"
@@ -107,6 +107,7 @@ def _checked_feature(document: Document, expected_id: str | None, checked: bool)
     feature = _feature(document)
     if not checked:
         check_feature(feature, document)
+        benchmarks.check(feature, document)
     return feature
 
 
@@ -204,7 +205,7 @@ def _feature(document: Document) -> model.Feature:
     data = document.data
     programs = _programs(document)
     clauses = tuple(model.Clause(**c, mark=document.values[("clauses", i)]) for i, c in enumerate(data["clauses"]))
-    shared_oracle, shared_numerics = _oracle(data.get("oracle")), _numerics(data.get("numerics"))
+    shared_oracle, shared_numerics = sections.oracle(data.get("oracle")), sections.numerics(data.get("numerics"))
     cases = tuple(_case(document, i, programs, shared_oracle, shared_numerics) for i in range(len(data["cases"])))
     ir = tuple(_ir(document, i, programs) for i in range(len(data.get("ir", ()))))
     budgets = tuple(_budget(document, i, programs) for i in range(len(data.get("budgets", ()))))
@@ -219,6 +220,7 @@ def _feature(document: Document) -> model.Feature:
         cases=cases,
         ir=ir,
         budgets=budgets,
+        bench=benchmarks.read(document, shared_oracle, shared_numerics),
         until=data.get("until", ""),
         profile=data.get("profile", "core"),
         requires=tuple(data.get("requires", ())),
@@ -240,7 +242,9 @@ def _programs(document: Document) -> dict[str, model.Program]:
 
 
 def _program(document: Document, path: yaml_text.Path, name: str, body: dict[str, Any]) -> model.Program:
-    arguments = tuple(_argument(document, (*path, "signature", i), text) for i, text in enumerate(body["signature"]))
+    arguments = tuple(
+        sections.argument(document, (*path, "signature", i), text) for i, text in enumerate(body["signature"])
+    )
     entry = body.get("entry") or entry_name(body["source"])
     if not entry:
         raise document.error(
@@ -259,38 +263,13 @@ def _program(document: Document, path: yaml_text.Path, name: str, body: dict[str
         profile=document.data.get("profile", "core"),
         constexprs=body.get("constexprs", {}),
         options=body.get("options", {}),
-        oracle=_oracle(body.get("oracle")),
-        numerics=_numerics(body.get("numerics")),
+        oracle=sections.oracle(body.get("oracle")),
+        numerics=sections.numerics(body.get("numerics")),
     )
-
-
-def _argument(document: Document, path: yaml_text.Path, text: str) -> model.Argument:
-    try:
-        return parse_argument(text)
-    except SignatureError as e:
-        raise document.error("spec.signature", str(e), path) from None
 
 
 def _texts(values: Iterable[Any]) -> tuple[str, ...]:
     return tuple(str(v) for v in values)
-
-
-def _oracle(body: dict[str, Any] | None) -> model.Oracle | None:
-    if body is None:
-        return None
-    if "ref" in body:
-        return model.Oracle(**body)
-    return model.Oracle(values={k: model.Value(v) if isinstance(v, str) else model.Value(**v) for k, v in body.items()})
-
-
-def _numerics(body: dict[str, Any] | None) -> model.Numerics | None:
-    if body is None:
-        return None
-    fields = dict(body)
-    if "depth" in fields:
-        fields["depth"] = str(fields["depth"])
-    fields["outputs"] = {k: _numerics(v) for k, v in fields.get("outputs", {}).items()}
-    return model.Numerics(**fields)
 
 
 def _pick_program(
@@ -326,13 +305,13 @@ def _case(
         covers=tuple(body["covers"]),
         tier=body.get("tier", "pr"),
         program=program,
-        params=_params(document, (*path, "params"), body.get("params", {})),
+        params=sections.axes(document, (*path, "params"), body.get("params", {})),
         where=body.get("where", ""),
         inputs={k: (v,) if isinstance(v, str) else tuple(v) for k, v in body.get("inputs", {}).items()},
         arguments=body.get("arguments", {}),
         hypothesis=model.Hypothesis(**hypothesis) if hypothesis else None,
-        oracle=_oracle(body.get("oracle")) or own.oracle or oracle,
-        numerics=_numerics(body.get("numerics")) or own.numerics or numerics,
+        oracle=sections.oracle(body.get("oracle")) or own.oracle or oracle,
+        numerics=sections.numerics(body.get("numerics")) or own.numerics or numerics,
         transform=model.Transform(tuple(transform["passes"]), transform["before"], transform.get("after", ""))
         if transform
         else None,
@@ -348,25 +327,6 @@ def _expect(feature: str, body: dict[str, Any] | None) -> model.Expect:
     if "id" in fields and "#" not in fields["id"] and "." not in fields["id"]:
         fields["id"] = f"{feature}#{fields['id']}"
     return model.Expect(**fields)
-
-
-def _params(
-    document: Document, path: yaml_text.Path, body: dict[str, list[Any]]
-) -> tuple[tuple[tuple[str, ...], tuple[tuple[model.Scalar, ...], ...]], ...]:
-    """`N: [1, 2]` is one axis; `"N, BLOCK": [[1, 32], [33, 64]]` is one axis of tuples that belong together."""
-    axes = []
-    for key, values in body.items():
-        names = tuple(n.strip() for n in key.split(","))
-        rows = []
-        for i, value in enumerate(values):
-            row = tuple(value) if isinstance(value, list) else (value,)
-            if len(row) != len(names):
-                raise document.error(
-                    "spec.value", f"expected {len(names)} value(s) for {key!r}, found {len(row)}", (*path, key, i)
-                )
-            rows.append(row)
-        axes.append((names, tuple(rows)))
-    return tuple(axes)
 
 
 def _case_program(
@@ -391,7 +351,9 @@ def _case_program(
         source = source.replace(old, new)
     arguments = base.arguments
     if "signature" in body:
-        arguments = tuple(_argument(document, (*path, "signature", i), t) for i, t in enumerate(body["signature"]))
+        arguments = tuple(
+            sections.argument(document, (*path, "signature", i), t) for i, t in enumerate(body["signature"])
+        )
     entry = body.get("entry") or (entry_name(source) if "source" in body else "") or base.entry
     if not entry:
         raise document.error(

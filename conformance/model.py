@@ -9,9 +9,14 @@ from typing import Any
 from conformance.errors import Mark
 
 Scalar = str | int | float | bool
+# Axes of parameters: names that belong together, and the rows of their values.
+Axes = tuple[tuple[tuple[str, ...], tuple[tuple[Scalar, ...], ...]], ...]
 
 PHASES_OF_A_RUN = ("launch", "run", "simulate")
 TIERS = ("smoke", "pr", "gpu", "nightly")
+# What a kernel is measured against: a device-to-device copy of as many bytes, torch, torch.compile, cuBLAS and cuDNN by
+# way of torch, upstream Triton, and our own kernel by way of MLIR.
+PEERS = ("copy", "torch", "compile", "cublas", "cudnn", "triton", "mlir")
 # How `arguments:` of a case may bend one argument of the call.
 MODIFIERS = (
     "missing", "none", "list", "readonly", "view", "transposed", "field", "array", "dtype", "value", "positional",
@@ -164,7 +169,7 @@ class Case:
     covers: tuple[str, ...]
     tier: str = "pr"
     program: Program | None = None
-    params: tuple[tuple[tuple[str, ...], tuple[tuple[Scalar, ...], ...]], ...] = ()
+    params: Axes = ()
     where: str = ""
     inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
@@ -217,6 +222,43 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Benchmark:
+    """What `tilespec bench` measures of one kernel: a function on arrays, the sizes, the work, and the peers.
+
+    `entry` is `module:function`, called with the arguments by name. `params` are the axes of the lines, `quick` those
+    of a short run. `bytes` and `flops` are expressions for the work of one call. `sample` says how many places of an
+    extent, named by a parameter, are verified. `floors`, `aims` and `means` map a peer to a ratio of speeds: of each
+    line, and of the geometric mean of all lines.
+    """
+
+    id: str
+    entry: str
+    operation: str
+    arguments: tuple[Argument, ...]
+    params: Axes
+    bytes: str
+    sample: Mapping[str, int]
+    oracle: Oracle
+    numerics: Numerics
+    quick: Axes = ()
+    flops: str = ""
+    where: str = ""
+    transposed: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    peers: tuple[str, ...] = ()
+    floors: Mapping[str, float] = field(default_factory=dict)
+    aims: Mapping[str, float] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
+    mark: Mark | None = None
+
+    @property
+    def every_peer(self) -> tuple[str, ...]:
+        """Peers that are named or have a floor, an aim or a mean, in the order of `PEERS`."""
+        named = {*self.peers, *self.floors, *self.aims, *self.means}
+        return tuple(p for p in PEERS if p in named)
+
+
+@dataclass(frozen=True)
 class Feature:
     """One feature file."""
 
@@ -230,6 +272,7 @@ class Feature:
     cases: tuple[Case, ...]
     ir: tuple[IrCheck, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    bench: tuple[Benchmark, ...] = ()
     until: str = ""
     profile: str = "core"
     requires: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Measuring kernels against their peers: `tilespec bench`, its statistics, tables and pictures."""
