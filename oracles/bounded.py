@@ -307,6 +307,17 @@ class BoundedNamespace:
             raise OracleError(f"a {self.model.fmt} model has no values of the wider format {format_of(fmt).name}")
         return Bounded(self.model, x.value, round_to(x.lower, fmt), round_to(x.upper, fmt))
 
+    def scaled_cast(self, x: Any, fmt: Any) -> Bounded:
+        """`x` stored in `fmt` as a multiple of an unknown factor of at least 1, and divided by it again.
+
+        One rounding of `fmt` then errs by its unit roundoff, or by half its smallest subnormal, wherever `x` lies.
+        """
+        x, fmt = self.asarray(x), format_of(fmt)
+        low = x.lower - np.maximum(fmt.u * np.abs(x.lower), fmt.min_subnormal / 2)
+        high = x.upper + np.maximum(fmt.u * np.abs(x.upper), fmt.min_subnormal / 2)
+        zero = (x.lower == 0) & (x.upper == 0)
+        return Bounded(self.model, x.value, np.where(zero, 0.0, low), np.where(zero, 0.0, high))
+
     # -------------------------------------------------------------------------------------------- functions
     # whatever their accuracy, no implementation of exp, exp2 or sqrt returns a negative number
     def _rising(

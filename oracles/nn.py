@@ -97,3 +97,38 @@ def log_softmax(inputs: Inputs, params: Params, xp: Any = None) -> Refs:
     x = xp.asarray(inputs["x"])
     shifted = x - xp.max(x, axis=axis, keepdims=True)
     return {"out": shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))}
+
+
+def _activation(name: str) -> Callable[[Any, Any], Any]:
+    formulas: dict[str, Callable[[Any, Any], Any]] = {
+        "none": lambda xp, x: x,
+        "relu": lambda xp, x: xp.where(x < 0.0, 0.0, x),
+        "gelu": lambda xp, x: 0.5 * x * (1.0 + xp.erf(x * math.sqrt(0.5))),
+        "silu": lambda xp, x: x / (1.0 + xp.exp(-x)),
+    }
+    if name not in formulas:
+        raise OracleError(f"activation {name!r}; expected one of {', '.join(formulas)}")
+    return formulas[name]
+
+
+@oracle(inputs="a b bias?", params="activation?", bounded=True)
+def linear(inputs: Inputs, params: Params, xp: Any = None) -> Refs:
+    """activation(a b + bias), a [..., M, K], b [..., K, N], bias [N]; none (the default), relu, gelu or silu.
+
+    NaN stays NaN in each of them. gelu is the one of erf.
+    """
+    a, b, bias = inputs["a"], inputs["b"], inputs.get("bias")
+    activation = _activation(str(params.get("activation", "none")))
+    reals = xp is None
+    xp = REALS if reals else xp
+
+    def result(x: Any) -> Any:
+        return activation(xp, x if bias is None else x + xp.asarray(bias))
+
+    product = xp.matmul(xp.asarray(a), xp.asarray(b))
+    refs = {"out": result(product)}
+    if reals and a.shape[-1]:
+        lost = np.argmax(np.abs(REALS.asarray(a)).max(axis=tuple(range(a.ndim - 1)), initial=0))
+        term = REALS.asarray(a)[..., lost, None] * REALS.asarray(b)[..., None, lost, :]
+        refs["out.dropped"] = result(product - term)
+    return refs

@@ -33,6 +33,8 @@ class Reals:
         """The identity: a real number has no format."""
         return x
 
+    scaled_cast = cast
+
     def rsqrt(self, x: Any) -> Any:
         return 1.0 / self.module.sqrt(x)
 
