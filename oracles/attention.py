@@ -19,7 +19,7 @@ LOG2_E = math.log2(math.e)
 
 
 def visible(queries: int, keys: int, causal: bool) -> np.ndarray:
-    """Which keys each query sees, [queries, keys]. The last query stands at the last key; causal: none sees past its own.
+    """Which keys each query sees, [queries, keys]. The last query stands at the last key; causal: up to its own.
 
     >>> visible(2, 3, True).astype(int)
     array([[1, 1, 0],
