@@ -9,6 +9,7 @@ from typing import Any
 from refcompiler import config
 from refcompiler.emitters import cuda, mlir
 from refcompiler.ir import Func, Pass, PassManager
+from refcompiler.ir.verifier import check_target
 from refcompiler.passes.allocate_shared import allocate_shared
 from refcompiler.passes.assign_layouts import assign_layouts
 from refcompiler.passes.canonicalize import canonicalize
@@ -96,8 +97,13 @@ def lower(func: Func, context: Context, observer: Callable[[str, Func], None] | 
     return _run("simt", SIMT, func.clone(), context, observer)
 
 
-def emit(func: Func, backend: str = "cuda") -> str:
-    """The text of a SIMT function in the language of ``backend``."""
+def emit(func: Func, backend: str = "cuda", target: Any = None) -> str:
+    """The text of a SIMT function in the language of ``backend``.
+
+    Raises CompileError (target.instruction) for an op that ``target``, where one is given, has no instruction for.
+    """
+    if target is not None:
+        check_target(func, target)
     return EMITTERS[backend].emit(func)
 
 

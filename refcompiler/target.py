@@ -130,3 +130,12 @@ def target_for_device(capability: tuple[int, int]) -> Target:
             f"supported are {served} and later minor versions of 8",
         )
     return max(usable, key=lambda candidate: candidate.capability)
+
+
+def with_feature(feature: str) -> list[str]:
+    """The names of the targets of which the field `feature` is true.
+
+    >>> with_feature("has_wgmma")
+    ['sm_90a']
+    """
+    return [name for name, known in TARGETS.items() if getattr(known, feature)]

@@ -2,7 +2,7 @@
 
 from refcompiler.dialects import atomic, elementwise, laid_out, scf
 from refcompiler.dialects.simt import memory as simt_memory
-from refcompiler.dialects.simt import registers, roles, thread
+from refcompiler.dialects.simt import registers, roles, tensor_cores, thread
 from refcompiler.dialects.tile import memory, program, reduction, shape
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "scf",
     "shape",
     "simt_memory",
+    "tensor_cores",
     "thread",
 ]

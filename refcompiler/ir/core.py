@@ -89,7 +89,8 @@ class Op(metaclass=OpMeta):
     """One operation. A subclass with ``name=`` declares it: operand and attribute fields, type rule, verifier, folder.
 
     Class keywords: ``effects`` (a set of "read", "write", "barrier"; empty means pure), ``commutative``,
-    ``terminator``, ``explicit_type`` (the result type is stated, not inferred), ``levels`` where it may occur.
+    ``terminator``, ``explicit_type`` (the result type is stated, not inferred), ``levels`` where it may occur,
+    ``needs`` (a field of the target that must be true for the op to have an instruction).
     """
 
     name: ClassVar[str] = ""
@@ -100,6 +101,7 @@ class Op(metaclass=OpMeta):
     terminator: ClassVar[bool] = False
     explicit_type: ClassVar[bool] = False
     levels: ClassVar[tuple[str, ...]] = LEVELS
+    needs: ClassVar[str] = ""
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from refcompiler.errors import CompileError
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType
+from refcompiler.target import Target, with_feature
 
 MAX_NUMEL = 1 << 20  # elements of one block, as upstream's TRITON_MAX_TENSOR_NUMEL
 
@@ -25,6 +26,20 @@ def verify(func: Func) -> None:
     if len(set(names)) != len(names):
         raise CompileError("ir.parameter", f"@{func.name} has two parameters of one name", func.span)
     _Verifier(func).run()
+
+
+def check_target(func: Func, target: Target) -> None:
+    """Raise CompileError (target.instruction) at the first op that ``target`` has no instruction for."""
+    for op in func.walk():
+        if op.needs and not getattr(target, op.needs):
+            feature = op.needs.removeprefix("has_").replace("_", " ")
+            raise CompileError(
+                "target.instruction",
+                f"{op.name} needs an architecture with {feature}, {target} has none",
+                op.span or func.span,
+                phase="codegen",
+                notes=[f"compile for {', '.join(with_feature(op.needs))}"],
+            )
 
 
 class _Verifier:

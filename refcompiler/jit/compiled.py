@@ -96,7 +96,7 @@ class CompiledKernel:
         if stage in ("cuda", "mlir"):
             from refcompiler import pipeline
 
-            text = pipeline.emit(self.level("simt"), stage)
+            text = pipeline.emit(self.level("simt"), stage, self.context.target)
             return _verified(text) if stage == "mlir" else text
         if stage == "sass":
             from refcompiler import toolchain

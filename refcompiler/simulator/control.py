@@ -8,6 +8,7 @@ import numpy as np
 
 from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.scf import If, While
+from refcompiler.dialects.simt.tensor_cores import MmaSync
 from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.ir.core import Block, Op
 from refcompiler.ir.types import DType, element_of
@@ -27,6 +28,8 @@ def instruction_class(op: Op) -> tuple[str, int]:
     """The class of an op's instructions, and how many a warp executes; none for an op that only names registers."""
     if op.name in _NO_INSTRUCTION or op.terminator:
         return "", 0
+    if isinstance(op, MmaSync):
+        return "tensor", op.instructions
     if op.name in _CLASSES:
         data = op.results[0] if op.results else None
         address = next((getattr(op, f) for f in ("pointer", "index") if hasattr(op, f)), data)

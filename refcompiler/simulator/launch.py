@@ -12,7 +12,7 @@ from refcompiler.analysis.pointers import Pointers
 from refcompiler.dialects.atomic import Atomic
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType
-from refcompiler.simulator import access, atomic, exchange, values  # noqa: F401  they register the steps
+from refcompiler.simulator import access, atomic, exchange, tensor_cores, values  # noqa: F401  they register the steps
 from refcompiler.simulator.control import Region
 from refcompiler.simulator.counts import Counts
 from refcompiler.simulator.machine import Machine, numpy_type, registers_of

@@ -12,8 +12,9 @@ from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.emitters.cuda.control import Assign, ControlFlow
 from refcompiler.emitters.cuda.expressions import Expr, c_type, memory_type
 from refcompiler.emitters.cuda.names import RESERVED, Namer, entry_name
-from refcompiler.emitters.cuda.plan import Plan, trips
+from refcompiler.emitters.cuda.plan import WHOLE, Plan, trips
 from refcompiler.emitters.cuda.prelude import prelude_for
+from refcompiler.emitters.cuda.tensor_cores import TensorCores
 from refcompiler.emitters.cuda.text import Renderer
 from refcompiler.ir.core import Block, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType, RegType, element_of
@@ -36,7 +37,7 @@ class _Group:
     steps: list[Op | Assign] = field(default_factory=list)
 
 
-class _Kernel(ControlFlow):
+class _Kernel(ControlFlow, TensorCores):
     def __init__(self, func: Func):
         self.func = func
         self.plan = Plan(func)
@@ -46,6 +47,7 @@ class _Kernel(ControlFlow):
         self.warps = func.attrs["num_warps"]
         self.lines: list[str] = []
         self.tables: list[str] = []
+        self.functions: dict[str, str] = {}  # around the instructions of this kernel
         self.depth = 1
         self.group: _Group | None = None
         self.renderer = Renderer(Ranges(func), self.plan, self.written, self.table)
@@ -60,8 +62,10 @@ class _Kernel(ControlFlow):
         self.flush()
         body = "\n".join([*self.tables, *self.lines])
         head = self.header()
-        prelude = prelude_for(head + body)
-        return (prelude + "\n" if prelude else "") + f"{head}\n{body}\n}}\n"
+        functions = list(self.functions.values())
+        prelude = prelude_for("".join(functions) + head + body)
+        before = "\n".join([prelude, *functions] if prelude else functions)
+        return (before + "\n" if before else "") + f"{head}\n{body}\n}}\n"
 
     def header(self) -> str:
         items = [f"{self.type_of(p)} {self.renderer.names[p]}" for p in self.func.params]
@@ -96,7 +100,9 @@ class _Kernel(ControlFlow):
         """Add a statement: to the open loop over registers, before it, or after closing it."""
         if isinstance(step, Op) and step.name in ("st_global", "st_shared") and step.width > 1:
             self.flush()
-            self.as_array(step)
+            self.renderer.arrays[step] = self.array_of(step.value, trips(step) * step.width)
+        elif isinstance(step, Op) and step.name in WHOLE:
+            self.flush()
         count = step.count if isinstance(step, Assign) else trips(step)
         loops = count > 1 and (isinstance(step, Assign) or step.name != "pack")
         if loops:
@@ -228,17 +234,16 @@ class _Kernel(ControlFlow):
 
     write_atomic_cas = write_atomic_rmw
 
-    def as_array(self, op: Op) -> None:
-        """A wide store reads an array: copy its value into one where it is written otherwise."""
-        value = op.value
+    def array_of(self, value: Value, count: int) -> str:
+        """The array that holds ``value`` as so many registers; a copy where it is written otherwise."""
         if value in self.renderer.names and isinstance(value.type, RegType):
-            self.renderer.arrays[op] = self.renderer.names[value]
-            return
-        array = Value(RegType(element_of(value.type), trips(op) * op.width))
-        name = self.renderer.arrays[op] = self.renderer.names[array] = self.namer.name("packed")
+            return self.renderer.names[value]
+        array = Value(RegType(element_of(value.type), count))
+        name = self.renderer.names[array] = self.namer.name("packed")
         self.line(f"{self.type_of(array)} {name}[{array.type.count}];")
         self.step(Assign(array, value))
         self.flush()
+        return name
 
     def write_barrier(self, op: Op, index: Expr | None) -> None:
         self.line("__syncthreads();" if self.func.attrs["threads"] > 32 else "__syncwarp();")
@@ -288,6 +293,7 @@ _NAMES = {
     "atomic_rmw": "old",
     "atomic_cas": "old",
     "if": "chosen",
+    "mma_sync": "acc",
 }
 _FLOAT_NAMES = {
     "add": "sum",

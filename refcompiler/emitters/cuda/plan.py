@@ -10,6 +10,7 @@ from refcompiler.ir.types import PointerType, RegType, element_of
 VIEWS = frozenset({"extract", "splat", "constants"})  # never a statement: they say which register is meant
 _EXPRESSIONS = frozenset({"select", "cast", "bitcast", "addptr", "program_id", "num_programs", "thread_id"})
 _MAX_DEPTH = 3  # operators nested in one written expression
+WHOLE = frozenset({"mma_sync"})  # one statement on arrays, whatever the number of registers
 WIDE = {"ld_global": "other", "ld_shared": "", "st_global": "value", "st_shared": "value"}
 
 
@@ -19,7 +20,7 @@ def is_expression(op: Op) -> bool:
 
 def trips(op: Op) -> int:
     """How often the statement of ``op`` is repeated: once per register, or once per access."""
-    if op.regions or op.terminator:
+    if op.regions or op.terminator or op.name in WHOLE:
         return 1
     if op.name in ("ld_global", "st_global", "atomic_rmw", "atomic_cas"):
         return count_of(op.pointer.type)

@@ -241,6 +241,20 @@ template <typename T, typename U>
     return w;
 }}
 """,
+    "as_word": f"""// the registers of one 32-bit operand of tensor cores, the first in the lowest bits
+template <typename T>
+{_INLINE} unsigned as_word(const T* x) {{
+    unsigned word = 0;
+#pragma unroll
+    for (int i = 0; i < 4 / (int)sizeof(T); ++i) {{
+        word |= ((unsigned)x[i] & ((1u << 8 * sizeof(T)) - 1)) << 8 * sizeof(T) * i;
+    }}
+    return word;
+}}
+{_INLINE} unsigned as_word(const float* x) {{
+    return __float_as_uint(*x);
+}}
+""",
     **{f"{source}_to_f32_odd": _int_to_f32_odd(source) for source in INTS if source.bits >= 32},
     **{f"{source}_to_{t}": _float_to_int(source, t) for source in ("f32", "f64") for t in INTS},
 }

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from refcompiler.emitters.mlir import atomics, control, elementwise, memory, thread  # noqa: F401  they fill the table
+from refcompiler.emitters.mlir import (  # noqa: F401  they fill the table
+    atomics,
+    control,
+    elementwise,
+    memory,
+    tensor_cores,
+    thread,
+)
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.arrays import is_long, write_long
 from refcompiler.emitters.mlir.names import entry_name

@@ -1,0 +1,65 @@
+"""Ops of tensor cores: what each architecture takes, and the machine code of both backends."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from refcompiler import toolchain
+from refcompiler.errors import CompileError
+from refcompiler.ir.parser import parse_func
+from refcompiler.ir.verifier import check_target
+from refcompiler.jit.text import from_simt
+from refcompiler.target import TARGETS
+
+ROOT = Path(__file__).parents[1]
+FEATURE = yaml.safe_load((ROOT / "spec/features/exec/tensor_cores.yaml").read_text())
+
+
+def program(name, **params):
+    """A program of the feature with its parameters filled in."""
+    return re.sub(r"\{([A-Z]+)\}", lambda found: params[found[1]], FEATURE["programs"][name]["source"])
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+@pytest.mark.parametrize(
+    ("arch", "name", "params", "instruction"),
+    [
+        ("sm_80", "half", {"T": "bf16", "C": "f32"}, "HMMA.16816.F32.BF16"),
+        ("sm_80", "half", {"T": "f16", "C": "f16"}, "HMMA.16816.F16"),
+        ("sm_80", "tiles", {}, "HMMA.1688.F32.TF32"),
+        ("sm_89", "bytes", {"A": "i8", "B": "u8"}, "IMMA.16832.S8.U8"),
+    ],
+)
+def test_machine_code_has_one_instruction_for_each_tile(backend, arch, name, params, instruction):
+    kernel = from_simt(program(name, **params), "<test>", arch, backend)
+    found = [i for i in toolchain.instructions(kernel.asm["sass"]) if i.startswith(("HMMA", "IMMA"))]
+    assert len(found) == (8 if name == "tiles" else 1)
+    assert all(i.startswith(instruction) for i in found)
+    assert kernel.resources["stack"] == 0
+
+
+class _Needs:
+    """A target that lacks a feature that all real ones have."""
+
+    has_async_copy = False
+
+    def __str__(self):
+        return "sm_70"
+
+
+def test_an_op_without_an_instruction_is_refused_where_it_stands():
+    func = parse_func(program("half", T="bf16", C="f32"))
+    for target in TARGETS.values():
+        check_target(func, target)
+    op = next(op for op in func.walk() if op.name == "mma_sync")
+    type(op).needs = "has_async_copy"
+    try:
+        with pytest.raises(
+            CompileError, match="mma_sync needs an architecture with async copy, sm_70 has none"
+        ) as caught:
+            check_target(func, _Needs())
+    finally:
+        type(op).needs = ""
+    assert caught.value.id == "target.instruction"
