@@ -9,6 +9,8 @@ microseconds. ``--stub`` needs no GPU: the driver's launch function does nothing
 from __future__ import annotations
 
 import argparse
+import ctypes
+import ctypes.util
 import json
 import os
 import sys
@@ -78,11 +80,55 @@ def measure(rounds: int) -> dict[str, float]:
     include("the same, grid a function", lambda out: lambda: add[lambda meta: (1,)](x, y, out, N, BLOCK=BLOCK), x * 0)
     include("ours, MLIR, CuPy", lambda out: lambda: add[(1,)](x, y, out, N, BLOCK=BLOCK, backend="mlir"), x * 0)
     include("CuPy RawKernel", lambda out: lambda: raw((1,), (256,), (x, y, out, n)), x * 0)
+    _with_driver(include, x, y)
     _with_torch(include, x, y)
     found = microseconds(launches, cupy.cuda.runtime.deviceSynchronize, rounds)
     for name, out in outputs.items():
         assert bool((cupy.asarray(out) == x + y).all()), name
     return found
+
+
+def _with_driver(include: Callable, x: Any, y: Any) -> None:
+    """The driver's own launch function, called in several ways on arguments that are packed already."""
+    import cupy
+    from cuda.bindings import driver
+
+    from refcompiler.runtime import gpu
+    from refcompiler.runtime.abi import LaunchBuffer
+
+    kernel = add.warmup(x, y, x, N, BLOCK=BLOCK)
+    function, threads = kernel.function, kernel.build.threads
+    block, handle = (1, 1, 1, threads, 1, 1, kernel.build.shared_bytes, 0), int(function.kernel)
+    in_cupy = getattr(cupy.cuda.driver, "launchKernel", None)
+    address = int(gpu.ask("cuGetProcAddress", b"cuLaunchKernel", 12000, 0))
+    by_ctypes = ctypes.CFUNCTYPE(ctypes.c_int)(address)
+
+    def packed(out: Any) -> tuple[LaunchBuffer, int]:
+        buffer = LaunchBuffer(function.abi)
+        function.pack(buffer.memory, 0, x.data.ptr, y.data.ptr, out.data.ptr, N, *block)
+        return buffer, ctypes.addressof(buffer.pointers)
+
+    def configured(out: Any) -> Callable[[], Any]:
+        buffer, _ = packed(out)
+        return lambda: function.queue(buffer.config, function.handle, buffer.arguments, None)
+
+    def through_ctypes(out: Any) -> Callable[[], Any]:
+        buffer, _ = packed(out)
+        null = ctypes.c_void_p.from_param(0)
+        return lambda: by_ctypes(function.handle, *block[:-1], null, buffer.arguments, null)
+
+    def through_bindings(out: Any) -> Callable[[], Any]:
+        buffer, pointers = packed(out)
+        return lambda: (buffer, driver.cuLaunchKernel(function.kernel, *block, pointers, 0))
+
+    def through_cupy(out: Any) -> Callable[[], Any]:
+        buffer, pointers = packed(out)
+        return lambda: (buffer, in_cupy(handle, *block, pointers, 0))
+
+    include("driver alone, ctypes, cuLaunchKernelEx", configured, x * 0)
+    include("driver alone, ctypes", through_ctypes, x * 0)
+    include("driver alone, cuda.bindings", through_bindings, x * 0)
+    include("driver alone, CuPy", through_cupy, x * 0)
 
 
 def _with_torch(include: Callable, x: Any, y: Any) -> None:
@@ -130,17 +176,20 @@ def stubbed(rounds: int) -> dict[str, float]:
         def __getattr__(self, name: str) -> Any:
             return lambda *_: (0, 1)
 
+    nothing = ctypes.CDLL(ctypes.util.find_library("m")).fegetround  # a C function that answers 0 whatever it is given
     driver = Driver(
         CUfunction=int,
         CUdevice_attribute=SimpleNamespace(**capability),
         cuDeviceGetAttribute=lambda value, _: (0, value),
-        cuLaunchKernel=lambda *_: (0,),
+        cuGetProcAddress=lambda *_: (0, ctypes.cast(nothing, ctypes.c_void_p).value),
     )
     gpu.driver = lambda: driver
     gpu.device_count = lambda: 1
     launcher._functions.clear()
     add.clear_cache()
     os.environ["TILESPEC_BACKEND"] = "cuda"
+    # As torch's own, a C function: abs(0) is 0, the default stream.
+    sys.modules["torch"] = SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=abs))  # type: ignore[assignment]
     x, y, out = Tensor(), Tensor(), Tensor()
     return microseconds({"ours, no driver": lambda: add[(1,)](x, y, out, N, BLOCK=BLOCK)}, lambda: None, rounds)
 

@@ -78,16 +78,37 @@ class Status(IntEnum):
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
 
 
+class Config(ctypes.Structure):
+    """CUlaunchConfig: grid, block, dynamic shared bytes, stream, attributes and their number."""
+
+    _fields_ = (
+        *[(f"{what}_{axis}", ctypes.c_uint) for what in ("grid", "block") for axis in "xyz"],
+        ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint),
+    )  # fmt: skip
+
+    def __iter__(self):
+        return (getattr(self, name) for name, _ in self._fields_)
+
+
 class StandInDriver:
     """Answers the driver functions the launcher calls, and keeps what they were given."""
 
     CUfunction = CUkernel = int
+    CUresult = Status
 
     def __init__(self, abi_kinds=(), devices: int = 1, answers=()):
         self.kinds, self.devices, self.answers = abi_kinds, devices, list(answers)
         self.calls: list[tuple] = []
         self.launched: list[list] = []
         self.current = 0
+        # The launch function as the driver gives it out: an address in memory.
+        self.launch = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(self._launch)
+
+    def _launch(self, config, function, arguments, extra):
+        *numbers, stream, attributes, count = Config.from_buffer_copy(ctypes.string_at(config, ctypes.sizeof(Config)))
+        assert not attributes and not count
+        return int(self.cuLaunchKernel(function, *numbers, stream or 0, arguments, extra)[0])
 
     class CUdevice_attribute:
         CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = "optin"
@@ -115,6 +136,7 @@ class StandInDriver:
             "cuDeviceGetCount": self.devices, "cuDeviceGet": 0, "cuCtxGetDevice": self.current, "cuLibraryLoadData": 7,
             "cuLibraryGetKernel": 70, "cuEventCreate": 9, "cuDevicePrimaryCtxRetain": 5, "cuDriverGetVersion": 13000,
             "cuDeviceGetName": b"NVIDIA Test\0\0", "cuDeviceTotalMem": 1 << 37, "cuGetErrorString": b"said the driver",
+            "cuGetProcAddress": ctypes.cast(self.launch, ctypes.c_void_p).value,
         }  # fmt: skip
         attributes = {"optin": 232448, "major": 9, "minor": 0, "multiprocessors": 132, "clock": 1980000}
 

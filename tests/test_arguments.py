@@ -15,7 +15,7 @@ from stand_ins import C_TYPES, OnDevice, Tensor, ThroughDLPack, abi_of
 from refcompiler import runtime, toolchain
 from refcompiler.errors import InternalError, LaunchError
 from refcompiler.runtime import KernelABI, Param, describe
-from refcompiler.runtime.abi import ArgumentBuffer, convert_scalar
+from refcompiler.runtime.abi import LaunchBuffer, convert_scalar
 from refcompiler.runtime.arrays import reachable
 from refcompiler.toolchain import cubin as cubin_module
 
@@ -160,9 +160,9 @@ def test_packed_values_read_back_as_c_types():
     values = [True, -0.1, -128, 2**63, -32768, -(2**31), 255, -(2**63), 0.5, 3.25, False, 0x3F80]
     values += [2**64 - 1, 65535, 2**32 - 1, 0, 127]
     abi = abi_of(MIXED)
-    buffer = ArgumentBuffer(abi)
+    buffer = LaunchBuffer(abi)
     abi.packing.pack_into(buffer.memory, 0, *values)
-    addresses = ctypes.cast(buffer.address, ctypes.POINTER(ctypes.c_void_p))
+    addresses = ctypes.cast(buffer.pointers, ctypes.POINTER(ctypes.c_void_p))
     for i, (kind, value) in enumerate(zip(MIXED, values, strict=True)):
         c_type = ctypes.c_uint64 if kind == "*" else C_TYPES[kind][1]
         read = c_type.from_address(addresses[i]).value

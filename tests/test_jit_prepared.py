@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from stand_ins import StandInDriver, Status, Tensor
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.errors import LaunchError
-from refcompiler.jit import function
+from refcompiler.jit import function, launch_text
+from refcompiler.jit.prepared import PreparedLaunches
 from refcompiler.runtime import gpu, launcher
 
 SCALE = tl.constexpr(2)
@@ -197,6 +199,150 @@ def test_changes_outside_of_the_kernel_are_seen(driver, monkeypatch):
         kernel[(1,)](x, CudaTensor(np.zeros(64, "f4"), "cpu"), 5, 1.0)
 
 
+TABLE = tl.constexpr([2, 3])
+
+
+@triton.jit
+def guarded(x, y, z, n, wide, huge, one, factor, BLOCK: tl.constexpr, flag: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    value = tl.load(x + i, mask=i < n) * factor * SCALE * TABLE[0] * flag + wide + huge + one
+    tl.store(y + i, value, mask=i < n)
+    tl.store(z + i, value, mask=i < n)
+
+
+def blinded(monkeypatch, blind: int | None):
+    """A launch of ``guarded`` of which one guard never fails, its guards, and a call that it serves. For a call that it
+    does not serve it gives "other"."""
+    guards: list[str] = []
+    written = launch_text.LaunchText.guard_surroundings
+    find = PreparedLaunches.other
+
+    def write(self, dependencies):
+        written(self, dependencies)
+        guards[:] = self.guards
+        if blind is not None:
+            self.guards[blind] = f"(({guards[blind]}) or True)"
+
+    def other(self, failed, *call):
+        return "other" if failed else find(self, failed, *call)
+
+    monkeypatch.setattr(launch_text.LaunchText, "guard_surroundings", write)
+    monkeypatch.setattr(PreparedLaunches, "other", other)
+    (x, y), (_, z) = tensors(), tensors()
+    call = {"x": x, "y": y, "z": CudaTensor(z.array[1:]), "n": 48, "wide": np.int64(2**40 + 1), "huge": 2**63, "one": 1}
+    call |= {"factor": 1.5, "BLOCK": 64, "flag": 0.0}
+    guarded.clear_cache()
+    guarded[(1,)](**call)
+    return guarded._launches.current, guards, call
+
+
+class AnotherTensor(CudaTensor):
+    """Another type with the same methods."""
+
+
+def changes(call) -> list[dict]:
+    """What makes a call one that the launch prepared for ``call`` must not serve: each is stopped by one guard."""
+    x, y, z = call["x"], call["y"], call["z"]
+    made: list[dict] = [{"num_warps": 2}]
+    made += [{name: AnotherTensor(call[name].array)} for name in "xyz"]
+    made += [{"n": np.int32(48)}, {"wide": int(call["wide"])}, {"huge": np.uint64(2**63)}, {"one": True}]
+    made += [{"factor": np.float32(1.5)}, {"BLOCK": np.int64(64)}, {"flag": np.float64(0.0)}]
+    made += [{name: CudaTensor(call[name].array, dtype="torch.int32")} for name in "xyz"]
+    made += [{name: CudaTensor(call[name].array, "cpu")} for name in "xyz"]
+    made += [{"x": CudaTensor(x.array[1:])}, {"y": CudaTensor(y.array[2:])}, {"z": CudaTensor(z.array[3:])}]
+    made += [{"n": 2**31}, {"n": -(2**31) - 16}, {"n": 49}, {"n": 1}, {"one": 2}, {"one": 2**32 + 1}]
+    made += [
+        {"wide": np.int64(5)},
+        {"wide": np.int64(2**40)},
+        {"huge": 2**63 - 16},
+        {"huge": 2**64},
+        {"huge": 2**63 + 1},
+    ]
+    return [*made, {"BLOCK": 32}, {"flag": -0.0}]
+
+
+def surroundings() -> list:
+    """The same of what lies outside of the call: how to change it, given a monkeypatch."""
+    return [
+        lambda patch: patch.setenv("TILESPEC_BACKEND", "mlir"),
+        lambda patch: patch.setitem(globals(), "SCALE", tl.constexpr(7)),
+        lambda patch: patch.setattr(TABLE, "value", [5, 3]),
+    ]
+
+
+def accepted(monkeypatch, blind: int | None) -> tuple[int, list[str]]:
+    """How many of the changed calls a launch takes for its own, and its guards."""
+    run, guards, call = blinded(monkeypatch, blind)
+    assert run((1,), **call) != "other"
+    found = 0
+    for change in changes(call):
+        try:
+            found += run((1,), **call | change) != "other"
+        except Exception:  # what no guard stopped may fail later
+            found += 1
+    for change in surroundings():
+        with monkeypatch.context() as patch:
+            change(patch)
+            found += run((1,), **call) != "other"
+    return found, guards
+
+
+def test_every_guard_stops_what_no_other_guard_stops(driver, monkeypatch):
+    found, guards = accepted(monkeypatch, None)
+    assert not found and len(guards) > 25
+    for blind, guard in enumerate(guards):
+        with monkeypatch.context() as patch:
+            assert accepted(patch, blind)[0], guard
+
+
+def test_equal_objects_pass_the_guards(driver, long_way, monkeypatch):
+    x, out = tensors()
+    first = kernel[(1,)](x, out, 5, 1.0, BLOCK=64)
+    current = kernel._launches.current
+    x.dtype = "".join(["torch.", "float32"])
+    monkeypatch.setitem(globals(), "SCALE", tl.constexpr(2))
+    assert kernel[(1,)](x, out, 5, 1.0, BLOCK=6 * 10 + 4) is first
+    assert kernel._launches.current is current and len(long_way) == 1
+
+
+def test_a_launcher_that_is_kept_serves_every_call(driver, long_way):
+    x, out = tensors()
+    kept = kernel[(3,)]
+    for _ in range(2):
+        kept(x, out, 5, 1.0)
+        kept(x, out, 16, 2.0, BLOCK=32)
+        kept(BLOCK=32, n=7, factor=1.0, x=x, out=out)
+        kept(factor=1.0, n=7, BLOCK=32, out=out, x=x)
+    assert len(long_way) == 4
+    kernel.clear_cache()
+    kept(x, out, 5, 1.0)
+    assert len(long_way) == 5 and [row[2] for row in driver.launched] == [5, 16, 7, 7] * 2 + [5]
+
+
+def test_no_array_is_kept(driver):
+    x, out = tensors()
+    for _ in range(2):
+        kernel[(1,)](x, out, 5, 1.0)
+    there = weakref.ref(x)
+    del x
+    assert there() is None
+
+
+def test_launches_of_like_form_share_their_code(driver):
+    @triton.jit
+    def another(x, out, n, factor, BLOCK: tl.constexpr = 64, flag: tl.constexpr = 1.0):
+        i = tl.arange(0, BLOCK)
+        tl.store(out + i, tl.load(x + i, mask=i < n) + factor + SCALE, mask=i < n)
+
+    x, out = tensors()
+    codes = []
+    for launched in (kernel, another):
+        launched[(1,)](x, out, 5, 1.0)
+        codes.append(launched._launches.current.__code__)
+    assert codes[0] is codes[1]
+    assert not {"out", "factor"} & set(codes[0].co_names + codes[0].co_varnames)
+
+
 def test_streams(driver, monkeypatch):
     x, out = tensors()
     current = [11]
@@ -205,7 +351,13 @@ def test_streams(driver, monkeypatch):
         kernel[(1,)](x, out, 5, 1.0)
         kernel[(1,)](x, out, 5, 1.0, stream=99)
         current[0] += 1
-    assert [call[8] for call in driver.named("cuLaunchKernel")] == [11, 99, 12, 99]
+    kernel[(1,)](x, out, 5, 1.0, stream=None)
+    assert [call[8] for call in driver.named("cuLaunchKernel")] == [11, 99, 12, 99, 13]
+    for wrong in (-1, 2**64, True, "0"):
+        for _ in range(2):
+            with pytest.raises(LaunchError) as caught:
+                kernel[(1,)](x, out, 5, 1.0, stream=wrong)
+            assert caught.value.id == "launch.stream"
 
 
 def test_several_gpus_go_the_long_way(driver, long_way):

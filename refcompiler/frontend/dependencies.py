@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -55,11 +56,26 @@ class Dependencies:
             if not met and isinstance(value, types.FunctionType):
                 self._add_reads_of(value)
 
+    @property
+    def names_in_scopes(self) -> Sequence[tuple[dict, str, Any]]:
+        """Names of globals with objects that stay what they are: while these are the same objects, nothing changed in
+        what they stand for."""
+        return self._globals
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there is anything but ``names_in_scopes``."""
+        return bool(self._others)
+
     def are_current(self) -> bool:
         """Whether every name still stands for what the compilation saw."""
         for scope, name, value in self._globals:
             if scope.get(name, EMPTY) is not value and not _same(scope.get(name, EMPTY), value):
                 return False
+        return self.others_are_current()
+
+    def others_are_current(self) -> bool:
+        """As ``are_current``, of all but ``names_in_scopes``."""
         for place, name, value, contents in self._others:
             now = _read(place, name)
             if snapshot(now) != contents if contents is not None else now is not value and not _same(now, value):

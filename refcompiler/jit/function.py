@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from refcompiler.cache import shared_cache
@@ -86,7 +86,7 @@ class JitFunction:
     __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
 
     def __getitem__(self, grid: Grid) -> Callable[..., CompiledKernel]:
-        return functools.partial(self._launches.run, grid)
+        return partial(self._launches.current, grid)
 
     def _long_way(self, grid: Grid, args: tuple, kwargs: dict[str, Any]) -> CompiledKernel:
         # A parameter of the kernel may have such a name: then the argument is the kernel's.

@@ -19,6 +19,8 @@ from refcompiler.ir.types import DTYPES, F64
 # struct's format of each dtype; bf16 travels as its 16 bits.
 _FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
 _FORMATS |= {"f16": "e", "bf16": "H", "f32": "f", "f64": "d"}
+# The driver's CUlaunchConfig: grid, block, dynamic shared bytes, stream; then a null array of no attributes.
+_CONFIG = struct.Struct("=7I4xQ16x")
 # Parameters the caller does not see -> (format, alignment): a CUtensorMap, and the address of scratch memory.
 _HIDDEN = {"tensor_map": ("128s", 64), "scratch": ("Q", 8)}
 _INTEGERS = (bool, int, np.bool_, np.integer)
@@ -95,6 +97,17 @@ class KernelABI:
             at = offset + struct.calcsize("=" + param.format)
         return struct.Struct(text)
 
+    @cached_property
+    def config_offset(self) -> int:
+        """Where the configuration of a launch lies behind its packed arguments."""
+        return -(-self.packing.size // 8) * 8
+
+    @cached_property
+    def launch_packing(self) -> struct.Struct:
+        """Packs all of a launch: its arguments as ``packing`` does, then grid, block, shared bytes and stream."""
+        gap = self.config_offset - self.packing.size
+        return struct.Struct(f"{self.packing.format}{gap}x{_CONFIG.format[1:]}")
+
     def to_json(self) -> list[list[Any]]:
         """A JSON value from which :meth:`from_json` makes an equal ABI."""
         return [[p.name, p.kind, p.dtype, p.written, p.divisible_by] for p in self.params]
@@ -105,16 +118,22 @@ class KernelABI:
         return cls(tuple(Param(*fields) for fields in value))
 
 
-class ArgumentBuffer:
-    """Memory for the arguments of one launch: the packed values, and the array of their addresses that CUDA takes."""
+class LaunchBuffer:
+    """Memory for one launch: the packed arguments and configuration, and the array of the arguments' addresses.
 
-    __slots__ = ("address", "memory", "pointers")
+    ``config`` and ``arguments`` are the addresses of the configuration and of that array, as ctypes passes them on.
+    """
+
+    __slots__ = ("arguments", "config", "memory", "pointers")
 
     def __init__(self, abi: KernelABI):
-        self.memory = ctypes.create_string_buffer(max(1, abi.packing.size))
+        size = abi.launch_packing.size
+        raw = ctypes.create_string_buffer(size + 64)
+        self.memory = (ctypes.c_char * size).from_buffer(raw, -ctypes.addressof(raw) % 64)  # as a CUtensorMap wants it
         start = ctypes.addressof(self.memory)
         self.pointers = (ctypes.c_void_p * max(1, len(abi.params)))(*[start + offset for offset in abi.offsets])
-        self.address = ctypes.addressof(self.pointers)
+        self.config = ctypes.c_void_p.from_param(start + abi.config_offset)
+        self.arguments = ctypes.c_void_p.from_param(ctypes.addressof(self.pointers))
 
 
 def convert_scalar(param: Param, value: Any, kernel: str) -> Any:

@@ -118,11 +118,14 @@ def reachable(info: ArrayInfo) -> tuple[np.ndarray, int]:
 
 class DeviceReader(NamedTuple):
     """How launches read the arrays of one library: ``facts`` of an array decide which code runs on it, ``address`` is
-    that of element 0."""
+    that of element 0. As Python text, {0} being the array: its address, and whether it is on a GPU; both have a dtype.
+    """
 
     library: str
     facts: Callable[[Any], Any]
     address: Callable[[Any], int]
+    address_text: str
+    on_gpu_text: str
 
 
 def device_reader(library: str, example: Any) -> DeviceReader | None:
@@ -131,8 +134,14 @@ def device_reader(library: str, example: Any) -> DeviceReader | None:
 
 
 _READERS = {
-    "cupy": DeviceReader("cupy", operator.attrgetter("dtype"), operator.attrgetter("data.ptr")),
-    "torch": DeviceReader("torch", operator.attrgetter("dtype", "is_cuda"), operator.methodcaller("data_ptr")),
+    "cupy": DeviceReader("cupy", operator.attrgetter("dtype"), operator.attrgetter("data.ptr"), "{0}.data.ptr", "True"),
+    "torch": DeviceReader(
+        "torch",
+        operator.attrgetter("dtype", "is_cuda"),
+        operator.methodcaller("data_ptr"),
+        "{0}.data_ptr()",
+        "{0}.is_cuda",
+    ),
 }
 
 # The describer of each type met, so that the launch path pays one look-up.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import shutil
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 from refcompiler.errors import LaunchError
@@ -62,6 +64,16 @@ def ask(call: str, *arguments: Any) -> Any:
     if status:
         raise driver_error(call, status)
     return values[0] if values else None
+
+
+def launch_function() -> Callable[[Any, Any, Any, Any], int]:
+    """The driver's ``cuLaunchKernelEx(config, function, arguments, extra)``; gives its status.
+
+    ctypes passes on four addresses prepared once in less time than any binding takes for the eleven numbers of
+    ``cuLaunchKernel``. It releases the interpreter's lock: a full queue may wait for a callback in Python.
+    """
+    address = ask("cuGetProcAddress", b"cuLaunchKernelEx", 12000, 0)
+    return ctypes.CFUNCTYPE(ctypes.c_int)(int(address))
 
 
 def driver_error(call: str, status: Any) -> LaunchError:

@@ -1,4 +1,4 @@
-"""The launcher: loads cubins and queues kernels on a stream with cuLaunchKernel, after checking every argument.
+"""The launcher: loads cubins and queues kernels on a stream with cuLaunchKernelEx, after checking every argument.
 
 Kernels get bare pointers, as in Triton: the address of the element whose indices are all 0. Shapes and strides do not
 travel; a kernel that needs them takes them as arguments.
@@ -6,9 +6,9 @@ travel; a kernel that needs them takes them as arguments.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import struct
-import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from refcompiler.errors import LaunchError
 from refcompiler.runtime import gpu, streams
-from refcompiler.runtime.abi import ArgumentBuffer, KernelABI, Param, convert_scalar
+from refcompiler.runtime.abi import KernelABI, LaunchBuffer, Param, convert_scalar
 from refcompiler.runtime.arrays import ArrayInfo, describe
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -33,30 +33,20 @@ _PLAIN_FLOATS = frozenset({float, np.float32, np.float64})
 class Function:
     """A loaded kernel: its handle, valid in every context, its ABI, and buffers for its arguments."""
 
-    __slots__ = (
-        "abi", "buffers", "cupy_queue", "entry", "handle", "kernel", "library", "pack_into", "plain", "queue",
-        "shared_granted",
-    )  # fmt: skip
+    __slots__ = ("abi", "buffers", "entry", "handle", "kernel", "library", "pack", "plain", "queue", "shared_granted")
 
     def __init__(self, entry: str, abi: KernelABI, library: Any, kernel: Any):
         self.entry, self.abi = entry, abi
         self.library, self.kernel = library, kernel
-        self.pack_into, self.queue = abi.packing.pack_into, gpu.driver().cuLaunchKernel
-        # CuPy's own way to the same function of the driver takes two thirds of the time, where CuPy is loaded.
-        self.handle = int(kernel)
-        self.cupy_queue = getattr(_cupy_driver(), "launchKernel", None)
+        self.pack, self.queue = abi.launch_packing.pack_into, gpu.launch_function()
+        self.handle = ctypes.c_void_p.from_param(int(kernel))
         # Free buffers; list.pop and list.append are atomic, so no two threads ever hold the same one.
-        self.buffers: list[ArgumentBuffer] = []
+        self.buffers: list[LaunchBuffer] = []
         self.plain = tuple(_plain_types(param) for param in abi.visible)
         self.shared_granted: dict[int, int] = {}
 
     def __repr__(self) -> str:
         return f"Function({self.entry})"
-
-
-def _cupy_driver() -> Any:
-    cupy = sys.modules.get("cupy")
-    return getattr(getattr(cupy, "cuda", None), "driver", None)
 
 
 def _plain_types(param: Param) -> frozenset[type] | None:
@@ -137,31 +127,30 @@ def submit(
     stream: int,
     device: int = 0,
 ) -> None:
-    """Queue ``function`` with the addresses and numbers ``values``, which were checked; every launch pays for this."""
+    """Queue ``function`` with the addresses and numbers ``values``, which were checked."""
+    config = (x, y, z, num_threads, 1, 1, shared_bytes, stream)
     try:
         buffer = function.buffers.pop()
     except IndexError:
-        buffer = ArgumentBuffer(function.abi)
+        buffer = LaunchBuffer(function.abi)
     try:
-        function.pack_into(buffer.memory, 0, *values)
+        function.pack(buffer.memory, 0, *values, *config)
     except (struct.error, OverflowError):
-        function.pack_into(buffer.memory, 0, *_converted(function, values))
-    if function.cupy_queue is not None:
-        try:
-            function.cupy_queue(function.handle, x, y, z, num_threads, 1, 1, shared_bytes, stream, buffer.address, 0)
-            function.buffers.append(buffer)
-            return
-        except Exception:  # refused: nothing was queued, and below the driver says why
-            pass
-    queue = function.queue
-    status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, stream, buffer.address, 0)[0]
+        function.pack(buffer.memory, 0, *converted(function, values), *config)
+    status = function.queue(buffer.config, function.handle, buffer.arguments, None)
     if status:
-        if status == _INVALID_CONTEXT:
-            _make_context_current(device)
-            status = queue(function.kernel, x, y, z, num_threads, 1, 1, shared_bytes, stream, buffer.address, 0)[0]
-        if status:
-            raise gpu.driver_error("cuLaunchKernel", status)
+        queue_again(function, buffer, status, device)
     function.buffers.append(buffer)  # the driver has copied the arguments
+
+
+def queue_again(function: Function, buffer: LaunchBuffer, status: int, device: int = 0) -> None:
+    """Queue what the driver refused with ``status`` once more, if only a context was missing; else raise LaunchError
+    (launch.driver)."""
+    if status == _INVALID_CONTEXT:
+        _make_context_current(device)
+        status = function.queue(buffer.config, function.handle, buffer.arguments, None)
+    if status:
+        raise gpu.driver_error("cuLaunchKernelEx", gpu.driver().CUresult(status))
 
 
 def _checked_grid(grid: int | Sequence[int], entry: str) -> tuple[int, int, int]:
@@ -296,7 +285,7 @@ def _grant_shared(function: Function, device: int, shared_bytes: int) -> None:
     function.shared_granted[device] = shared_bytes
 
 
-def _converted(function: Function, values: list[Any]) -> list[Any]:
+def converted(function: Function, values: list[Any]) -> list[Any]:
     """Values of which one does not fit: converting one by one names it, or rounds a float to infinity."""
     converted = list(values)
     for at, param in enumerate(function.abi.visible):

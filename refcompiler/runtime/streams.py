@@ -5,7 +5,6 @@ Libraries are asked only if the program has imported them.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -33,19 +32,19 @@ def torch_stream(device: int) -> int:
         return torch.cuda.current_stream(device).cuda_stream
 
 
-def reader(library: str) -> Callable[[], int]:
-    """A function that gives the handle of the current stream of CuPy or torch on the first GPU, as fast as can be."""
+def reader(library: str) -> tuple[str, Callable]:
+    """How to read the handle of the current stream of CuPy or torch on the first GPU, as fast as can be: an expression
+    in which {0} stands for the function that comes with it."""
     module = sys.modules.get(library)
     if library == "cupy" and module is not None:
-        current = module.cuda.get_current_stream
-        return lambda: current().ptr
+        return "{0}().ptr", module.cuda.get_current_stream
     raw = getattr(getattr(module, "_C", None), "_cuda_getCurrentRawStream", None)
-    return functools.partial(raw if raw is not None else torch_stream, 0)
+    return "{0}(0)", raw if raw is not None else torch_stream
 
 
 def handle_of(stream: Any) -> int:
     """The handle of a stream given by its number, by ``__cuda_stream__``, or as an object of CuPy or torch."""
-    if isinstance(stream, int) and not isinstance(stream, bool):
+    if isinstance(stream, int) and not isinstance(stream, bool) and 0 <= stream < 2**64:
         return stream
     if hasattr(stream, "__cuda_stream__"):
         protocol = stream.__cuda_stream__
@@ -56,6 +55,6 @@ def handle_of(stream: Any) -> int:
             return handle
     raise LaunchError(
         "launch.stream",
-        f"expected a CUDA stream, found {type(stream).__name__}",
+        f"expected a CUDA stream, found {stream if isinstance(stream, int) else type(stream).__name__}",
         notes=["a stream of CuPy or torch, an object with __cuda_stream__, or the handle as an int"],
     )
