@@ -29,6 +29,8 @@ RULES = [
     (["arange {start=0, end=64} : vector<64 x i32>", "cmp_gt m, %0 : vector<64 x bool>"], (1, 1, 16)),
     (["arange {start=0, end=64} : vector<64 x i32>", "div %0, 16 : vector<64 x i32>"], (1, 1, 16)),
     (["arange {start=0, end=64} : vector<64 x i32>", "rem %0, 24 : vector<64 x i32>"], (8, 8, 1)),
+    (["minimum m, 48 : i32"], (1, 16, 1)),
+    (["arange {start=0, end=64} : vector<64 x i32>", "maximum %0, m : vector<64 x i32>"], (1, 1, 1)),
     (["arange {start=0, end=64} : vector<64 x i32>", "addptr x, %0 : vector<64 x ptr<f32>>"], (64, 16, 1)),
 ]
 

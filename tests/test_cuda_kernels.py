@@ -33,7 +33,7 @@ def test_vector_widths(folder, dtype, hint, n):
     assert_agrees(stages, folder, (2,), [whole(n, dtype=dtype), whole(n, dtype=dtype), whole(n, dtype=dtype), n])
     widest = 16 // np.dtype(dtype).itemsize
     widest = min(widest, 512 // 128)  # no thread is left without an element
-    assert (f"store<{widest}>" in stages.cuda) == (n % 16 == 0 and widest > 1)
+    assert (f"pack<{widest}, " in stages.cuda) == (n % 16 == 0 and widest > 1)
 
 
 @pytest.mark.parametrize("num_warps", [1, 2, 8])

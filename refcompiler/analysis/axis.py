@@ -288,6 +288,14 @@ def _select(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
     return AxisInfo(contiguity, divisibility, tuple(map(min, met.constancy, condition.constancy)), met.unit)
 
 
+def _extremum(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
+    """One operand or the other, element by element."""
+    x, y = axis.operands(op, shape)
+    constancy = tuple(map(min, x.constancy, y.constancy))
+    divisibility = tuple(min(x.divisor_at(d, 1), y.divisor_at(d, 1)) for d in range(len(constancy)))
+    return AxisInfo((1,) * len(constancy), divisibility, constancy, x.unit)
+
+
 def _cast(axis: AxisAnalysis, op: Op, shape: tuple[int, ...]) -> AxisInfo:
     """Between integers values stay equal modulo a power of two; anything else keeps only constancy."""
     info = axis.of(op.x)
@@ -370,6 +378,8 @@ _RULES = {
     "cmp_gt": _compare,
     "cmp_ge": _compare,
     "select": _select,
+    "maximum": _extremum,
+    "minimum": _extremum,
     "cast": _cast,
     "bitcast": _bitcast,
 }

@@ -1,4 +1,4 @@
-"""Device functions for accesses that plain C++ cannot express: cache operators, eviction priorities, volatile."""
+"""Device functions for accesses that plain C++ cannot express: vectors, cache operators, priorities, volatile."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SIZES = {
     1: ("unsigned short", "h", "u8", 1),
     2: ("unsigned short", "h", "b16", 1),
     4: ("unsigned", "r", "b32", 1),
-    8: ("unsigned long long", "l", "b64", 1),
-    16: ("unsigned long long", "l", "b64", 2),
+    8: ("unsigned", "r", "b32", 2),
+    16: ("unsigned", "r", "b32", 4),
 }
 
 
@@ -24,7 +24,10 @@ def access_function(op: Op) -> str | None:
     if op.attrs.get("volatile"):
         return "load_volatile"
     flag = ptx_flag(op)
-    return flag and f"{word}_{flag.lstrip('.')}"
+    if flag:
+        return f"{word}_{flag.lstrip('.')}"
+    wide = op.name == "st_global" and op.width > 1
+    return "store_whole" if wide else None  # the C++ compiler takes some vectors apart when it stores them
 
 
 def _load(name: str, ptx: str) -> str:
@@ -69,5 +72,6 @@ def _store(name: str, ptx: str) -> str:
 
 CACHED: dict[str, str] = {
     **{f"load_{flag.lstrip('.')}": _load(f"load_{flag.lstrip('.')}", ptx) for flag, ptx in _LOADS.items()},
+    "store_whole": _store("store_whole", "global"),
     **{f"store_{flag.lstrip('.')}": _store(f"store_{flag.lstrip('.')}", ptx) for flag, ptx in _STORES.items()},
 }

@@ -10,12 +10,50 @@ static __device__ __forceinline__ void load(R* to, const T* from) {
     for (int i = 0; i < N; ++i) to[i] = v.element[i];
 }
 
-template <int N, typename R, typename T>
-static __device__ __forceinline__ void store(T* to, const R* from) {
+template <int N, typename T>
+static __device__ __forceinline__ const Vector<T, N>* as_vector(const T* p) {
+    return reinterpret_cast<const Vector<T, N>*>(p);
+}
+template <int N, typename T>
+static __device__ __forceinline__ Vector<T, N>* as_vector(T* p) {
+    return reinterpret_cast<Vector<T, N>*>(p);
+}
+
+template <int N, typename T, typename R>
+static __device__ __forceinline__ Vector<T, N> pack(const R* from) {
     Vector<T, N> v;
 #pragma unroll
     for (int i = 0; i < N; ++i) v.element[i] = from[i];
-    *reinterpret_cast<Vector<T, N>*>(to) = v;
+    return v;
+}
+
+template <typename T>
+static __device__ __forceinline__ void store_whole(T* to, T value) {
+    if constexpr (sizeof(T) == 1) {
+        unsigned short bits[1] = {};
+        memcpy(bits, &value, 1);
+        asm volatile("st.global.u8 [%0], %1;" : : "l"(to), "h"(bits[0]) : "memory");
+    }
+    if constexpr (sizeof(T) == 2) {
+        unsigned short bits[1] = {};
+        memcpy(bits, &value, 2);
+        asm volatile("st.global.b16 [%0], %1;" : : "l"(to), "h"(bits[0]) : "memory");
+    }
+    if constexpr (sizeof(T) == 4) {
+        unsigned bits[1] = {};
+        memcpy(bits, &value, 4);
+        asm volatile("st.global.b32 [%0], %1;" : : "l"(to), "r"(bits[0]) : "memory");
+    }
+    if constexpr (sizeof(T) == 8) {
+        unsigned bits[2] = {};
+        memcpy(bits, &value, 8);
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" : : "l"(to), "r"(bits[0]), "r"(bits[1]) : "memory");
+    }
+    if constexpr (sizeof(T) == 16) {
+        unsigned bits[4] = {};
+        memcpy(bits, &value, 16);
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" : : "l"(to), "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3]) : "memory");
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 1) block(const float* x, float* out) {
@@ -77,5 +115,5 @@ extern "C" __global__ void __launch_bounds__(128, 1) block(const float* x, float
     for (int r = 0; r < 4; ++r) {
         sum6[r] = selected7 + (selected6 + (selected5 + (selected4 + sum5[r])));
     }
-    store<4>(out + index, sum6);
+    store_whole(as_vector<4>(out + index), pack<4, float>(sum6));
 }

@@ -1,0 +1,107 @@
+"""Sums of rows, of columns and of whole arrays in f32, in an order that depends on the shape alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import refcompiler as triton
+import refcompiler.language as tl
+from refcompiler.kernels.arrays import count, item_bytes, rows_and_columns
+
+
+@triton.jit
+def row_sum_kernel(x, out, stride, n, BLOCK: tl.constexpr):
+    """out[row] = the sum of row `program_id(0)`, BLOCK columns at a time."""
+    row = tl.program_id(0).to(tl.int64)
+    x += row * stride
+    col = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        total += tl.load(x + start + col, mask=start + col < n, other=0.0).to(tl.float32)
+    tl.store(out + row, tl.sum(total, axis=0))
+
+
+@triton.jit
+def column_sum_kernel(x, out, stride, m, n, part, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """out[p, j] = the sum of x[i, j] over the rows i of part p, of `part` rows."""
+    first = tl.program_id(1) * part
+    left = tl.minimum(m - first, part)
+    col = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    row = tl.arange(0, ROWS)[:, None]
+    x += first.to(tl.int64) * stride
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
+    for start in range(0, left, ROWS):
+        mask = (start + row < left) & (col < n)
+        total += tl.load(x + start.to(tl.int64) * stride + row * stride + col, mask=mask, other=0.0).to(tl.float32)
+    j = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(1).to(tl.int64) * n + j, tl.sum(total, axis=0), mask=j < n)
+
+
+@triton.jit
+def sum_kernel(x, out, n, part, BLOCK: tl.constexpr):
+    """out[p] = the sum of the elements of part p, of `part` elements."""
+    first = tl.program_id(0).to(tl.int64) * part
+    left = tl.minimum(n - first, part).to(tl.int32)
+    x += first
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, left, BLOCK):
+        total += tl.load(x + start + i, mask=start + i < left, other=0.0).to(tl.float32)
+    tl.store(out + tl.program_id(0), tl.sum(total, axis=0))
+
+
+PARTS = 528  # programs that share the work of one sum: four for each of the 132 SMs
+
+
+def row_sum(x: Any, out: Any, **options: Any) -> Any:
+    """The sum of each row of a contiguous array along its last axis, in f32, into `out` of one element per row."""
+    rows, columns, stride = rows_and_columns(x)
+    block = min(triton.next_power_of_2(max(columns, 1)), 16384 // item_bytes(x))
+    chosen = {"BLOCK": block, "num_warps": max(1, min(8, block * item_bytes(x) // 1024))} | options
+    if rows:
+        row_sum_kernel[(rows,)](x, out, stride, columns, **chosen)
+    return out
+
+
+def column_parts(rows: int, columns: int, item_bytes: int) -> int:
+    """How many parts of the rows :func:`column_sum` sums apart: enough programs, each with some rows."""
+    strips = triton.cdiv(columns, column_configuration(item_bytes)["BLOCK"])
+    return max(1, min(triton.cdiv(PARTS, strips), triton.cdiv(rows, 64)))
+
+
+def column_configuration(item_bytes: int) -> dict[str, int]:
+    """Strips of 512 bytes along the row."""
+    return {"ROWS": 32, "BLOCK": 512 // item_bytes, "num_warps": 8}
+
+
+def column_sum(x: Any, out: Any, partial: Any = None, **options: Any) -> Any:
+    """The sum of each column of a contiguous matrix, in f32, into `out` of one element per column.
+
+    `partial` is an f32 matrix of :func:`column_parts` rows for what the parts sum to, needed unless they are one.
+    """
+    rows, columns, stride = rows_and_columns(x)
+    chosen = column_configuration(item_bytes(x)) | options
+    grid = triton.cdiv(columns, chosen["BLOCK"])
+    parts = 1 if partial is None else partial.shape[0]
+    part = triton.cdiv(triton.cdiv(rows, parts), chosen["ROWS"]) * chosen["ROWS"]
+    target = out if parts == 1 else partial
+    column_sum_kernel[(grid, parts)](x, target, stride, rows, columns, part, **chosen)
+    if parts > 1:
+        rest = chosen | {"ROWS": min(chosen["ROWS"], triton.next_power_of_2(parts)), "BLOCK": 32}
+        column_sum_kernel[(triton.cdiv(columns, 32), 1)](partial, out, columns, parts, columns, parts, **rest)
+    return out
+
+
+def total_sum(x: Any, out: Any, partial: Any = None, **options: Any) -> Any:
+    """The sum of all elements of a contiguous array, in f32, into `out` of one element.
+
+    `partial` is an f32 array of up to PARTS elements for what the parts sum to, needed for more than one part.
+    """
+    n = count(x)
+    chosen = {"BLOCK": 16384 // item_bytes(x), "num_warps": 8} | options
+    parts = 1 if partial is None else count(partial)
+    part = triton.cdiv(triton.cdiv(n, parts), chosen["BLOCK"]) * chosen["BLOCK"]
+    sum_kernel[(parts,)](x, out if parts == 1 else partial, n, part, **chosen)
+    if parts > 1:
+        sum_kernel[(1,)](partial, out, parts, triton.cdiv(parts, 1024) * 1024, **(chosen | {"BLOCK": 1024}))
+    return out
