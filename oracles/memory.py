@@ -83,3 +83,37 @@ def scatter(inputs: Inputs, params: Params) -> Refs:
         out[position], written[position] = value, True
     parts = {"out": out, "out.written": written, "out.unspecified": clash}
     return {key: part.reshape(shape) for key, part in parts.items()}
+
+
+def _box(params: Params) -> tuple[np.ndarray, np.ndarray]:
+    """The flat index of each element of a box, and whether it lies inside the array that the box is cut from."""
+    block = extents(params["block"])
+    index, inside = np.zeros(block, np.int64), np.ones(block, bool)
+    for axis, (start, stride, size) in enumerate(
+        zip(params["offsets"], params["strides"], params["extents"], strict=True)
+    ):
+        along = int(start) + np.arange(block[axis], dtype=np.int64)
+        along = along.reshape([-1 if other == axis else 1 for other in range(len(block))])
+        index = index + along * int(stride)
+        inside = inside & (along >= 0) & (along < int(size))
+    return index, inside
+
+
+@oracle(inputs="x", params="extents strides offsets block padding?")
+def load_box(inputs: Inputs, params: Params) -> Refs:
+    """desc.load(offsets): the box of shape `block` of the array at x; `padding` (0 by default) outside of it."""
+    x = inputs["x"].ravel()
+    index, inside = _box(params)
+    return _masked(x[_inside(index, inside, x.size)], inside, params.get("padding", 0))
+
+
+@oracle(inputs="x", params="extents strides offsets block shape")
+def store_box(inputs: Inputs, params: Params) -> Refs:
+    """desc.store(offsets, x) into the array of `extents` and `strides` at the start of `shape` elements."""
+    index, inside = _box(params)
+    x = np.broadcast_to(inputs["x"].reshape(index.shape), index.shape)
+    shape = extents(params["shape"])
+    out, written = np.zeros(int(np.prod(shape)), x.dtype), np.zeros(int(np.prod(shape)), bool)
+    where = _inside(index, inside, out.size)[inside]
+    out[where], written[where] = x[inside], True
+    return {"out": out.reshape(shape), "out.written": written.reshape(shape)}

@@ -24,6 +24,11 @@ from refcompiler.frontend.language.control import (
     static_print,
     static_range,
 )
+from refcompiler.frontend.language.descriptor import (
+    load_tensor_descriptor,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+)
 from refcompiler.frontend.language.joining import cat, flip, interleave, join, split, squeeze, unsqueeze, view
 from refcompiler.frontend.language.math import (
     FROM_TABLE,
@@ -84,6 +89,7 @@ from refcompiler.frontend.types import (
     pi32_t,
     pointer_type,
     tensor,
+    tensor_descriptor,
     uint8,
     uint16,
     uint32,
@@ -150,8 +156,10 @@ __all__ = [
     "interleave",
     "join",
     "load",
+    "load_tensor_descriptor",
     "log",
     "log2",
+    "make_tensor_descriptor",
     "math",
     "max",
     "max_constancy",
@@ -183,8 +191,10 @@ __all__ = [
     "static_print",
     "static_range",
     "store",
+    "store_tensor_descriptor",
     "sum",
     "tensor",
+    "tensor_descriptor",
     "topk",
     "trans",
     "uint16",

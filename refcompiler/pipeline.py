@@ -15,6 +15,7 @@ from refcompiler.passes.assign_layouts import assign_layouts
 from refcompiler.passes.canonicalize import canonicalize
 from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
+from refcompiler.passes.expand_descriptors import expand_descriptors
 from refcompiler.passes.form_fma import form_fma
 from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
@@ -55,6 +56,7 @@ TILE = (
 )
 
 LAID_OUT = (
+    Pass("expand_descriptors", expand_descriptors, "boxes become accesses that are distributed like any other"),
     Pass("pad_extents", pad_extents, "all that follows distributes powers of two; what runs here has any extents"),
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
     Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
@@ -75,6 +77,7 @@ SIMT = (
 MUST_PRECEDE = (
     ("canonicalize", "cse", "cse compares operands by identity and wants one form of each"),
     ("form_fma", "dce", "a contracted product is left without uses"),
+    ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
     ("dce", "allocate_shared", "a dead exchange would hold its buffer"),

@@ -148,5 +148,21 @@ def test_every_oracle_is_documented_and_leaves_its_inputs_alone():
                     "shape": (4, 1) if "reshape" in name else (4,),
                     "dtype": "f32",
                     "order": (0,),
+                    "extents": (4,),
+                    "strides": (1,),
+                    "offsets": (0,),
+                    "block": (4,),
                 },
             )
+
+
+def test_boxes():
+    x = np.arange(12, dtype=np.int32)
+    place = {"extents": [3, 3], "strides": [4, 1], "offsets": [-1, 1], "block": [3, 4]}
+    out = call("memory:load_box", {**place, "padding": -5}, x=x)["out"]
+    np.testing.assert_array_equal(out, [[-5] * 4, [1, 2, -5, -5], [5, 6, -5, -5]])
+    refs = call("memory:store_box", {**place, "shape": [3, 4]}, x=np.arange(20, 32, dtype=np.int32))
+    np.testing.assert_array_equal(refs["out.written"], [[False, True, True, False]] * 2 + [[False] * 4])
+    np.testing.assert_array_equal(refs["out"][refs["out.written"]], [24, 25, 28, 29])
+    with pytest.raises(OracleError, match="leaves"):
+        call("memory:load_box", {**place, "extents": [4, 3], "offsets": [1, 0]}, x=x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from refcompiler.analysis.ranges import Interval, Ranges
 from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Constant, Func, Op, Value
-from refcompiler.ir.types import PointerType, element_of
+from refcompiler.ir.types import DescriptorType, PointerType, element_of
 
 
 class Pointers:
@@ -27,7 +27,7 @@ class Pointers:
             return []
         if isinstance(value.owner, Op):
             operands = (o for o in value.owner.operands if o is not None)
-            return [o for o in operands if isinstance(element_of(o.type), PointerType)] or None
+            return [o for o in operands if isinstance(element_of(o.type), PointerType | DescriptorType)] or None
         return [] if value in self.func.params else None
 
     def closure(self, pointers: list[Value]) -> tuple[set[Value], bool]:

@@ -3,10 +3,11 @@
 from refcompiler.dialects import atomic, elementwise, laid_out, scf
 from refcompiler.dialects.simt import memory as simt_memory
 from refcompiler.dialects.simt import registers, roles, tensor_cores, thread
-from refcompiler.dialects.tile import memory, program, reduction, shape
+from refcompiler.dialects.tile import descriptor, memory, program, reduction, shape
 
 __all__ = [
     "atomic",
+    "descriptor",
     "elementwise",
     "laid_out",
     "memory",

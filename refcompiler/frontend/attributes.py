@@ -10,18 +10,19 @@ from typing import Any
 from refcompiler.frontend.builtin import MEMBERS
 from refcompiler.frontend.captures import compile_time
 from refcompiler.frontend.context import Context, describe, is_runtime
+from refcompiler.frontend.language.descriptor import METHODS
 from refcompiler.frontend.language.shape import transposed
-from refcompiler.frontend.types import to_language
+from refcompiler.frontend.types import tensor_descriptor, to_language
 from refcompiler.ir import Value
-from refcompiler.ir.types import element_of, shape_of
+from refcompiler.ir.types import BlockType, element_of, shape_of
 
 # What the language of the law has and this edition has not.
 NOT_YET = frozenset(
     "advance atomic_load atomic_poll atomic_store bitonic_merge device_print dot "
     "dot_scaled expect_zero float8e4b15 float8e4b8 float8e4nv float8e5 float8e5b16 "
-    "inline_asm_elementwise item load_tensor_descriptor make_block_ptr make_tensor_descriptor "
+    "inline_asm_elementwise item make_block_ptr "
     "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril "
-    "store_tensor_descriptor swizzle2d to_tensor".split()
+    "swizzle2d to_tensor".split()
 )
 # Methods of compile-time containers: those that change nothing in place.
 _CONTAINERS: dict[type, tuple[str, ...]] = {
@@ -39,13 +40,15 @@ class Method:
     """A function of the language bound to its first argument."""
 
     function: Any
-    owner: Value
+    owner: Value | tensor_descriptor
 
 
 def attribute(c: Context, owner: Any, name: str) -> Any:
     """``owner.name``."""
     if isinstance(owner, Value):
         return _of_value(c, owner, name)
+    if isinstance(owner, tensor_descriptor):
+        return _of_descriptor(c, owner, name)
     if isinstance(owner, types.ModuleType):
         return _of_module(c, owner, name)
     kept = _CONTAINERS.get(type(owner))
@@ -78,6 +81,23 @@ def _of_value(c: Context, owner: Value, name: str) -> Any:
     close = difflib.get_close_matches(name, [*_PROPERTIES, *sorted(MEMBERS)], 1)
     advice = f"; did you mean `.{close[0]}`?" if close else ""
     raise c.error("language.syntax#E4", f"a value of type {owner.type} has no attribute `{name}`{advice}")
+
+
+def _of_descriptor(c: Context, owner: tensor_descriptor, name: str) -> Any:
+    if name in METHODS:
+        return Method(METHODS[name], owner)
+    box = BlockType(owner.type.element, owner.type.block_shape)
+    found = {
+        "shape": owner.shape,
+        "strides": owner.strides,
+        "block_shape": owner.type.block_shape,
+        "dtype": to_language(box.element),
+        "block_type": to_language(box),
+    }
+    if name not in found:
+        known = ", ".join(f"`.{n}`" for n in (*found, *METHODS))
+        raise c.error("language.syntax#E4", f"{describe(owner)} has no attribute `{name}`; it has {known}")
+    return found[name]
 
 
 def _of_module(c: Context, owner: types.ModuleType, name: str) -> Any:

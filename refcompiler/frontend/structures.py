@@ -1,4 +1,4 @@
-"""Trees of tuples and dicts with run-time values as leaves: what a loop or a branch carries as one name."""
+"""Trees of tuples, dicts and descriptors with run-time values as leaves: what loops and branches carry as one name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from refcompiler.frontend.context import describe
+from refcompiler.frontend.types import tensor_descriptor
 from refcompiler.ir import Value
 
 
@@ -15,6 +16,8 @@ def leaves(value: Any) -> list[Value]:
         return [leaf for v in value for leaf in leaves(v)]
     if isinstance(value, dict):
         return [leaf for v in value.values() for leaf in leaves(v)]
+    if isinstance(value, tensor_descriptor):
+        return leaves(value.parts)
     return [value] if isinstance(value, Value) else []
 
 
@@ -26,6 +29,8 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
         return kind._make(items) if hasattr(kind, "_fields") else tuple(items)
     if isinstance(value, dict):
         return {key: mapped(v, change) for key, v in value.items()}
+    if isinstance(value, tensor_descriptor):
+        return tensor_descriptor(*mapped(value.parts, change))
     return change(value)
 
 
@@ -40,6 +45,8 @@ def shape_of_tree(value: Any) -> Any:
         return (type(value), *(shape_of_tree(v) for v in value))
     if isinstance(value, dict):
         return (dict, *((repr(key), shape_of_tree(v)) for key, v in value.items()))
+    if isinstance(value, tensor_descriptor):
+        return (tensor_descriptor, shape_of_tree(value.parts))
     if isinstance(value, Value):
         return value.type
     plain = value is None or isinstance(value, bool | int | float | str)

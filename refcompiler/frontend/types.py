@@ -219,6 +219,24 @@ class tensor:
         raise TypeError("tl.tensor is made by kernels only; it has no constructor")
 
 
+class tensor_descriptor:
+    """A descriptor as kernels hold it: its SSA value, and what it was made of as `shape` and `strides`."""
+
+    __slots__ = ("handle", "shape", "strides")
+
+    def __init__(self, handle: Any, shape: tuple, strides: tuple):
+        self.handle, self.shape, self.strides = handle, shape, strides
+
+    @property
+    def parts(self) -> tuple:
+        """Everything in it that exists at run time, as the constructor takes it."""
+        return self.handle, self.shape, self.strides
+
+    @property
+    def type(self) -> ir.DescriptorType:
+        return self.handle.type
+
+
 class const:
     """Annotates a pointer parameter that the kernel does not store through."""
 

@@ -72,10 +72,18 @@ def store(programs: Programs, op: Op, pointer: Pointer, value: Val, mask: Number
 _CLAUSES = {
     "load": ("memory.load#E7", "memory.load#E8", ""),
     "store": ("memory.store#E7", "memory.store#E8", "memory.store#E9"),
+    "descriptor_load": ("memory.descriptors#E14", "memory.descriptors#E15", ""),
+    "descriptor_store": ("memory.descriptors#E14", "memory.descriptors#E15", "memory.store#E9"),
     "atomic_rmw": ("atomic.rmw#E8", "atomic.rmw#E9", "atomic.rmw#E10"),
     "atomic_cas": ("atomic.rmw#E8", "atomic.rmw#E9", "atomic.rmw#E10"),
 }
-_WHAT = {"load": "load of", "store": "store to", "atomic_rmw": "atomic on", "atomic_cas": "atomic on"}
+_WHAT = {"load": "load of", "store": "store to", "descriptor_load": "load of", "descriptor_store": "store to"}
+_WHAT |= {"atomic_rmw": "atomic on", "atomic_cas": "atomic on"}
+
+
+_HOW_TO_LEAVE_OUT = dict.fromkeys(
+    ("descriptor_load", "descriptor_store"), "the descriptor's shape and strides reach beyond the array"
+)
 
 
 def active_lanes(programs: Programs, op: Op, pointer: Pointer, mask: Numbers | None, ndim: int) -> np.ndarray | None:
@@ -219,7 +227,7 @@ def check_bounds(
         _CLAUSES[op.name][0],
         f"{_WHAT[op.name]} {array.shown(first, dtype)} is out of bounds: {reach} ({programs.place(bad)})",
         "pointer",
-        [f"give the {op.name.split('_')[0]} a mask that is false for such elements"],
+        [_HOW_TO_LEAVE_OUT.get(op.name, f"give the {op.name.split('_')[0]} a mask that is false for such elements")],
     )
 
 

@@ -8,11 +8,12 @@ from refcompiler.dialects.tile.program import Arange, NumPrograms, ProgramId
 from refcompiler.dialects.tile.shape import Butterfly, ExpandDims, Gather, Reshape, Trans
 from refcompiler.interpreter import affine
 from refcompiler.interpreter.affine import Affine
+from refcompiler.interpreter.descriptor import unset_descriptor
 from refcompiler.interpreter.dispatch import interprets
 from refcompiler.interpreter.programs import Programs
 from refcompiler.interpreter.values import Dense, Numbers, Pointer, Poison, Val, ranked, with_shape
 from refcompiler.ir import Op
-from refcompiler.ir.types import I32, DType, element_of, shape_of
+from refcompiler.ir.types import I32, DescriptorType, DType, element_of, shape_of
 
 
 @interprets("program_id")
@@ -47,6 +48,8 @@ def hint(programs: Programs, op: Op, x: Val) -> Val:
 
 @interprets("empty")
 def empty(programs: Programs, op: Op) -> Val:
+    if isinstance(op.result.type, DescriptorType):
+        return unset_descriptor(op, op.result.type)
     element, axes = element_of(op.result.type), (1,) * (len(shape_of(op.result.type)) + 1)
     poison = Poison([(op, np.ones(axes, np.bool_))])
     if isinstance(element, DType):

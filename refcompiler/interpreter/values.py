@@ -72,8 +72,22 @@ class Pointer:
         return self.offset.poison
 
 
+class Descriptor:
+    """A tensor descriptor: where its array begins, then its extents and its strides in elements, all but the last one,
+    which is 1."""
+
+    __slots__ = ("base", "shape", "strides")
+
+    def __init__(self, base: Pointer, shape: tuple[Numbers, ...], strides: tuple[Numbers, ...]):
+        self.base, self.shape, self.strides = base, shape, strides
+
+    @property
+    def parts(self) -> tuple[Val, ...]:
+        return (self.base, *self.shape, *self.strides)
+
+
 Numbers = Dense | Affine
-Val = Dense | Affine | Pointer
+Val = Dense | Affine | Pointer | Descriptor
 OnArray = Callable[[np.ndarray], np.ndarray]
 OnAffine = Callable[[Affine], Affine]
 
@@ -132,6 +146,9 @@ def ndim_of(value: Val) -> int:
 
 def choose(condition: np.ndarray, x: Val, y: Val) -> Val:
     """``x`` where the bool array is true, else ``y``, elementwise over broadcast axes."""
+    if isinstance(x, Descriptor):
+        base, *numbers = (choose(condition, a, b) for a, b in zip(x.parts, y.parts, strict=True))
+        return Descriptor(base, tuple(numbers[: len(x.shape)]), tuple(numbers[len(x.shape) :]))
     ndim = max(condition.ndim, ndim_of(x), ndim_of(y))
     if x is y:
         return ranked(x, ndim)

@@ -11,7 +11,7 @@ from refcompiler.errors import RunError
 from refcompiler.interpreter.affine import Affine
 from refcompiler.interpreter.footprint import Footprint, Lattice
 from refcompiler.interpreter.programs import Programs
-from refcompiler.interpreter.values import Pointer, Val
+from refcompiler.interpreter.values import Descriptor, Pointer, Val
 from refcompiler.ir import Op
 from refcompiler.target import RESIDENT
 
@@ -89,6 +89,8 @@ def same_value(x: Val, y: Val) -> bool:
         return True
     if isinstance(x, Pointer) and isinstance(y, Pointer):
         return np.array_equal(x.arrays, y.arrays) and same_value(x.offset, y.offset)
+    if isinstance(x, Descriptor) and isinstance(y, Descriptor):
+        return same_values(x.parts, y.parts)
     if isinstance(x, Affine) or isinstance(y, Affine) or isinstance(x, Pointer) or isinstance(y, Pointer):
         return False
     return x.data.shape == y.data.shape and x.data.tobytes() == y.data.tobytes()

@@ -13,6 +13,7 @@ from refcompiler.ir.types import (
     DTYPES,
     I32,
     BlockType,
+    DescriptorType,
     DType,
     PointerType,
     RegType,
@@ -107,18 +108,35 @@ class _Parser(Cursor):
             return PointerType(pointee, const)
         if word.text in ("vector", "block", "reg", "shared"):
             return self.block_type(word.text)
+        if word.text == "desc":
+            return self.descriptor_type()
         raise self.fail(
-            f"unknown type {word.text!r}; expected a dtype ({', '.join(DTYPES)}), ptr, vector, block, reg or shared",
+            f"unknown type {word.text!r}; expected a dtype ({', '.join(DTYPES)}), ptr, vector, block, "
+            "reg, shared or desc",
             word,
         )
 
-    def block_type(self, word: str) -> Type:
-        self.expect("<")
+    def extents(self) -> tuple[int, ...]:
+        """``16x32 x``: the shape before an element type."""
         if self.token.kind == "dims":
             shape = tuple(map(int, self.take().text.split("x")))
         else:
             shape = (int(self.expect_kind("number", "an extent").text),)
         self.expect("x")
+        return shape
+
+    def descriptor_type(self) -> Type:
+        self.expect("<")
+        shape = self.extents()
+        const = self.accept("const")
+        element = self.type()
+        padding = self.take().text if self.accept(",") else "zero"
+        self.expect(">")
+        return DescriptorType(element, shape, padding, const)
+
+    def block_type(self, word: str) -> Type:
+        self.expect("<")
+        shape = self.extents()
         element = self.type()
         layout = None
         if self.accept(","):

@@ -1,4 +1,4 @@
-"""Types of the IR: scalars, pointers, blocks (with an optional layout) and per-thread register vectors."""
+"""Types of the IR: scalars, pointers, blocks (with an optional layout), descriptors and per-thread registers."""
 
 from __future__ import annotations
 
@@ -152,7 +152,22 @@ class SharedType:
         return f"shared<{self.count} x {self.element}>"
 
 
-Type = DType | PointerType | BlockType | RegType | SharedType
+@dataclass(frozen=True, slots=True)
+class DescriptorType:
+    """An array in global memory, accessed in boxes of ``block_shape``, which hold ``padding`` outside of it."""
+
+    element: DType
+    block_shape: tuple[int, ...]
+    padding: str = "zero"
+    const: bool = False
+
+    def __str__(self) -> str:
+        element = f"{'const ' if self.const else ''}{self.element}"
+        padding = "" if self.padding == "zero" else f", {self.padding}"
+        return f"desc<{'x'.join(map(str, self.block_shape))} x {element}{padding}>"
+
+
+Type = DType | PointerType | BlockType | RegType | SharedType | DescriptorType
 _OF_ELEMENTS = (BlockType, RegType, SharedType)  # a tuple: `isinstance` of a union costs ten times as much
 
 
