@@ -13,6 +13,7 @@ from elftools.elf.elffile import ELFFile
 from stand_ins import C_TYPES, OnDevice, Tensor, ThroughDLPack, abi_of
 
 from refcompiler import runtime, toolchain
+from refcompiler.dialects.simt.tensor_maps import TensorMap
 from refcompiler.errors import InternalError, LaunchError
 from refcompiler.runtime import KernelABI, Param, describe
 from refcompiler.runtime.abi import LaunchBuffer, convert_scalar
@@ -169,12 +170,18 @@ def test_packed_values_read_back_as_c_types():
         assert (np.uint16(read).view(np.float16) if kind == "f16" else read) == value, (i, kind)
 
 
+ROWS = TensorMap("x", "f32", (("param", "n"), ("const", 32)), (("const", 128),), (8, 32), swizzle=128)
+
+
 def test_hidden_parameters_are_laid_out_last():
-    abi = KernelABI((Param("n", "scalar", "i32"), Param("map", "tensor_map"), Param("scratch", "scratch")))
+    hidden = Param("map", "tensor_map", tensor_map=ROWS), Param("scratch", "scratch")
+    abi = KernelABI((Param("n", "scalar", "i32"), *hidden))
     assert abi.offsets == (0, 64, 192) and [param.name for param in abi.visible] == ["n"]
     assert KernelABI.from_json(abi.to_json()) == abi
     with pytest.raises(InternalError, match="hidden parameters come after"):
-        KernelABI((Param("map", "tensor_map"), Param("n", "scalar", "i32")))
+        KernelABI((Param("map", "tensor_map", tensor_map=ROWS), Param("n", "scalar", "i32")))
+    with pytest.raises(InternalError, match="no tensor_map"):
+        Param("map", "tensor_map")
     with pytest.raises(InternalError, match="no scalar of 'f8'"):
         Param("x", "scalar", "f8")
 

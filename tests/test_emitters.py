@@ -13,6 +13,7 @@ from test_cuda_scalars import Text
 from refcompiler import pipeline, toolchain
 from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.scalar import ROWS
+from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.emitters.cuda import kernel as cuda_kernel
 from refcompiler.emitters.cuda.plan import _EXPRESSIONS, VIEWS
 from refcompiler.emitters.cuda.text import _SHUFFLES
@@ -29,6 +30,7 @@ SIMT_OPS = {name for name, op in OPS.items() if "simt" in op.levels and not op.t
 def test_both_emitters_write_every_op():
     scalars = {name for name, op in OPS.items() if issubclass(op, Elementwise)}
     statements = {name.removeprefix("write_") for name in dir(cuda_kernel._Kernel) if name.startswith("write_")}
+    statements |= {name for name, op in OPS.items() if issubclass(op, PtxOp)}
     assert scalars | VIEWS | _EXPRESSIONS | _SHUFFLES.keys() | statements == SIMT_OPS
     assert WRITERS.keys() == SIMT_OPS
 

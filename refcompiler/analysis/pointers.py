@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from refcompiler.analysis.ranges import Interval, Ranges
 from refcompiler.dialects.scf import Structured
+from refcompiler.dialects.simt.tensor_maps import written_through
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DescriptorType, PointerType, element_of
 
@@ -51,6 +52,9 @@ class Pointers:
     def reached(self, effect: str) -> set[Value]:
         """The pointers, parameters included, through which ops with ``effect`` ("read" or "write") access memory."""
         accesses = [op.pointer for op in self.func.walk() if effect in op.effects]
+        if effect == "write":
+            mapped = written_through(self.func)
+            accesses += [p for p in self.func.params if p.name in mapped]
         reached, known = self.closure(accesses)
         return reached if known else reached | set(self.func.params)
 

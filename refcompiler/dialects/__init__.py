@@ -1,11 +1,12 @@
 """The ops, by family; importing this package fills the registry."""
 
 from refcompiler.dialects import atomic, elementwise, laid_out, scf
+from refcompiler.dialects.simt import asynchronous, registers, roles, tensor_cores, thread
 from refcompiler.dialects.simt import memory as simt_memory
-from refcompiler.dialects.simt import registers, roles, tensor_cores, thread
 from refcompiler.dialects.tile import descriptor, memory, program, reduction, shape
 
 __all__ = [
+    "asynchronous",
     "atomic",
     "descriptor",
     "elementwise",

@@ -12,6 +12,7 @@ from refcompiler.ir.tokens import Cursor, Token
 from refcompiler.ir.types import (
     DTYPES,
     I32,
+    OPAQUE,
     BlockType,
     DescriptorType,
     DType,
@@ -98,8 +99,8 @@ class _Parser(Cursor):
     # --- types
     def type(self) -> Any:
         word = self.expect_kind("word", "a type")
-        if word.text in DTYPES:
-            return DTYPES[word.text]
+        if word.text in DTYPES or word.text in OPAQUE:
+            return DTYPES.get(word.text) or OPAQUE[word.text]
         if word.text == "ptr":
             self.expect("<")
             const = self.accept("const")

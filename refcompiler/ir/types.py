@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DType:
-    """A scalar number format. ``kind`` is bool, int, uint or float; ``bits`` the width in memory arithmetic."""
+    """A scalar number format. ``kind`` is bool, int, uint, float or opaque; ``bits`` the width in memory arithmetic."""
 
     name: str
     kind: str
@@ -78,6 +78,11 @@ UNSIGNED = (U8, U16, U32, U64)
 INTS = SIGNED + UNSIGNED
 FLOATS = (F16, BF16, F32, F64)
 DTYPES = {d.name: d for d in (BOOL, *INTS, *FLOATS)}
+
+# What only its own ops may look into: a barrier in shared memory, and a CUtensorMap among a kernel's parameters.
+MBARRIER = _dtype("mbarrier", "opaque", 64, "", np.uint64)
+TENSOR_MAP = _dtype("tensor_map", "opaque", 1024, "", "V128")
+OPAQUE = {d.name: d for d in (MBARRIER, TENSOR_MAP)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.cache import artifact_key, shared_cache
+from refcompiler.dialects.simt.tensor_maps import TensorMap, tensor_maps
 from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import DType, PointerType
 from refcompiler.jit.written import written_params
@@ -69,7 +71,8 @@ def build(text: str, simt: Func, tile: Func, arch: str, backend: str, options: A
     entry = pipeline.EMITTERS[backend].entry_name(simt)
     threads = options.num_warps * WARP_SIZE
     shared = int(simt.attrs.get("shared_bytes", 0))
-    made = Build(artifacts.cubin, artifacts.ptx, entry, kernel_abi(tile), threads, shared)
+    abi = kernel_abi(tile, tensor_maps(simt))
+    made = Build(artifacts.cubin, artifacts.ptx, entry, abi, threads, shared)
     shared_cache().put(key, made.cubin, made.metadata())
     shared_cache().put(_ptx_key(key), made.ptx.encode())
     return made
@@ -79,8 +82,8 @@ def _ptx_key(key: str) -> str:
     return artifact_key("ptx", key, toolchain="")
 
 
-def kernel_abi(func: Func) -> KernelABI:
-    """The parameters of a tile function as the launcher passes them."""
+def kernel_abi(func: Func, maps: Sequence[TensorMap] = ()) -> KernelABI:
+    """The parameters of a tile function as the launcher passes them, and the tensor maps that its code takes."""
     written = written_params(func)
     params = []
     for p in func.params:
@@ -91,4 +94,5 @@ def kernel_abi(func: Func) -> KernelABI:
         else:
             assert isinstance(p.type, DType)
             params.append(Param(name, "scalar", p.type.name, False, func.hints.get(name, 1)))
+    params += [Param(f"{m.pointer}_map{i}", "tensor_map", tensor_map=m) for i, m in enumerate(maps)]
     return KernelABI(tuple(params))

@@ -161,7 +161,10 @@ class LaunchText:
     def source(self, kernel: CompiledKernel, meta: Mapping[str, Any]) -> str:
         """The whole text, for calls of which functions of the grid see the values by name and ``meta``."""
         by_name = {value.name: self.number(a, value) for a, value in self.values}
-        numbers = [by_name[param.name] for param in kernel.build.abi.params]
+        numbers = [by_name[param.name] for param in kernel.build.abi.visible]
+        maps = kernel.function.tensor_maps
+        if maps is not None:
+            numbers.append(f"*{self.name(maps.encoded)}([{', '.join(numbers)}])")
         seen = ", ".join(f"{self.name(value.name)}: {a}" for a, value in self.values)
         return TEXT.format(
             positional="".join(f"{a}, " for a, value in self.values if not value.keyword) or "()",

@@ -126,7 +126,7 @@ class PreparedLaunches:
         given = dict(zip(positional, args, strict=False)) | dict(keywords)
         bound = {a.parameter.name: a for a in arguments}
         made = _form(given, len(keywords), bound)
-        if made is None or gpu.device_count() > 1 or not all(p.name in given for p in kernel.build.abi.params):
+        if made is None or gpu.device_count() > 1 or not all(p.name in given for p in kernel.build.abi.visible):
             return
         values = tuple(given.values())
         call = self.calls.setdefault((*keywords, *map(type, values)), made)

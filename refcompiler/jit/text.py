@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+from refcompiler.dialects.simt.tensor_maps import check_tensor_maps
 from refcompiler.errors import CompileError
 from refcompiler.frontend import Compiled, KernelSource
 from refcompiler.frontend.dependencies import Dependencies
@@ -74,6 +75,7 @@ def from_simt(text: str, file: str = "<simt>", arch: str = "sm_90a", backend: st
         raise CompileError("ir.level", f"expected a simt function, found one of level {func.level}", phase="parse")
     try:
         verify(func)
+        check_tensor_maps(func)
     except CompileError as error:
         error.phase = "verify"
         raise

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from refcompiler.dialects.numeric import cast
+from refcompiler.dialects.simt.tensor_maps import TensorMap
 from refcompiler.errors import InternalError, LaunchError
 from refcompiler.ir.types import DTYPES, F64
 
@@ -33,7 +34,7 @@ class Param:
     ``scratch``.
 
     ``written`` says that the kernel stores through the pointer. ``divisible_by`` is what the code was specialised on:
-    bytes of a pointer's address, the value of an integer.
+    bytes of a pointer's address, the value of an integer. ``tensor_map`` says what a hidden tensor map is made of.
     """
 
     name: str
@@ -41,10 +42,11 @@ class Param:
     dtype: str = ""
     written: bool = False
     divisible_by: int = 1
+    tensor_map: TensorMap | None = None
 
     def __post_init__(self) -> None:
         known = self.dtype in _FORMATS if self.kind in ("pointer", "scalar") else self.kind in _HIDDEN
-        if not known:
+        if not known or (self.kind == "tensor_map") != (self.tensor_map is not None):
             raise InternalError("runtime.abi", f"parameter {self.name}: no {self.kind} of {self.dtype!r}")
 
     @property
@@ -79,6 +81,11 @@ class KernelABI:
         return tuple(param for param in self.params if param.kind not in _HIDDEN)
 
     @cached_property
+    def tensor_maps(self) -> tuple[TensorMap, ...]:
+        """What the hidden tensor maps are made of."""
+        return tuple(param.tensor_map for param in self.params if param.tensor_map is not None)
+
+    @cached_property
     def offsets(self) -> tuple[int, ...]:
         """The byte offset of each parameter, laid out as the members of a C structure."""
         offsets, at = [], 0
@@ -110,12 +117,19 @@ class KernelABI:
 
     def to_json(self) -> list[list[Any]]:
         """A JSON value from which :meth:`from_json` makes an equal ABI."""
-        return [[p.name, p.kind, p.dtype, p.written, p.divisible_by] for p in self.params]
+        maps = [p.tensor_map and p.tensor_map.to_attribute() for p in self.params]
+        params = zip(self.params, maps, strict=True)
+        return [[p.name, p.kind, p.dtype, p.written, p.divisible_by, tensor] for p, tensor in params]
 
     @classmethod
     def from_json(cls, value: Sequence[Sequence[Any]]) -> KernelABI:
         """The inverse of :meth:`to_json`."""
-        return cls(tuple(Param(*fields) for fields in value))
+        return cls(tuple(_param(*fields) for fields in value))
+
+
+def _param(name: str, kind: str, dtype: str, written: bool, divisible_by: int, tensor: dict[str, Any] | None) -> Param:
+    made = None if tensor is None else TensorMap.from_attribute(tensor)
+    return Param(name, kind, dtype, written, divisible_by, made)
 
 
 class LaunchBuffer:

@@ -19,6 +19,7 @@ from refcompiler.errors import LaunchError
 from refcompiler.runtime import gpu, streams
 from refcompiler.runtime.abi import KernelABI, LaunchBuffer, Param, convert_scalar
 from refcompiler.runtime.arrays import ArrayInfo, describe
+from refcompiler.runtime.tensor_maps import TensorMaps
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 MAX_THREADS = 1024
@@ -33,7 +34,10 @@ _PLAIN_FLOATS = frozenset({float, np.float32, np.float64})
 class Function:
     """A loaded kernel: its handle, valid in every context, its ABI, and buffers for its arguments."""
 
-    __slots__ = ("abi", "buffers", "entry", "handle", "kernel", "library", "pack", "plain", "queue", "shared_granted")
+    __slots__ = (
+        "abi", "buffers", "entry", "handle", "kernel", "library", "pack", "plain", "queue", "shared_granted",
+        "tensor_maps",
+    )  # fmt: skip
 
     def __init__(self, entry: str, abi: KernelABI, library: Any, kernel: Any):
         self.entry, self.abi = entry, abi
@@ -44,6 +48,7 @@ class Function:
         self.buffers: list[LaunchBuffer] = []
         self.plain = tuple(_plain_types(param) for param in abi.visible)
         self.shared_granted: dict[int, int] = {}
+        self.tensor_maps = TensorMaps(abi, entry) if abi.tensor_maps else None
 
     def __repr__(self) -> str:
         return f"Function({self.entry})"
@@ -129,6 +134,8 @@ def submit(
 ) -> None:
     """Queue ``function`` with the addresses and numbers ``values``, which were checked."""
     config = (x, y, z, num_threads, 1, 1, shared_bytes, stream)
+    if function.tensor_maps is not None:
+        values = [*values, *function.tensor_maps.encoded(values)]
     try:
         buffer = function.buffers.pop()
     except IndexError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from refcompiler.dialects.simt.registers import SIMT, count_of, registers
 from refcompiler.dialects.tile.memory import pointee
-from refcompiler.ir.core import Op, Value
+from refcompiler.ir.core import Func, Op, Value
 from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import BOOL, I32, DType, SharedType, Type, element_of
 
@@ -92,11 +92,22 @@ class StGlobal(Op, name="st_global", effects={"write"}, levels=SIMT):
 
 
 class SharedAlloc(Op, name="shared_alloc", explicit_type=True, effects={"alloc"}, levels=SIMT):
-    """A buffer in the CTA's shared memory; ``offset`` is its first byte once buffers are placed."""
+    """A buffer in the CTA's shared memory; ``offset`` is its first byte once buffers are placed, a multiple of
+    ``alignment``.
+
+    ``synchronized`` says what orders its accesses: "barrier" lets the compiler insert them, "mbarrier" leaves it to the
+    program, and the buffer shares its bytes with no other.
+    """
 
     offset = attr(int, -1)
+    alignment = attr(int, 16)
+    synchronized = attr(str, "barrier")
 
     def verify(self, require) -> None:
+        power = self.alignment in (16, 32, 64, 128, 256, 512, 1024)
+        require(power, "ir.attribute", lambda: f"an alignment is 16 to 1024, got {self.alignment}", "alignment")
+        known = self.synchronized in ("barrier", "mbarrier")
+        require(known, "ir.attribute", lambda: f"nothing is synchronized by {self.synchronized!r}", "synchronized")
         require(isinstance(self.result.type, SharedType), "ir.type", "shared_alloc gives a shared buffer")
 
 
@@ -135,6 +146,11 @@ class StShared(Op, name="st_shared", effects={"write_shared"}, levels=SIMT):
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
         return (None, I32, _dtype(element_of(operands[0].type)), BOOL)[index]
+
+
+def shared_alignment(func: Func) -> int:
+    """The bytes that the start of a CTA's shared memory is a multiple of."""
+    return max([op.attrs.get("alignment", 16) for op in func.walk() if "alloc" in op.effects], default=16)
 
 
 def _check_buffer(op, require) -> None:

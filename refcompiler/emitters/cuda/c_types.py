@@ -14,4 +14,5 @@ C_TYPES = {
     "bf16": "unsigned short",
     "f32": "float",
     "f64": "double",
+    "mbarrier": "unsigned long long",
 }

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from refcompiler.analysis.pointers import Pointers
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.atomic import Atomic
+from refcompiler.dialects.simt.asynchronous import PtxOp
+from refcompiler.dialects.simt.memory import shared_alignment
 from refcompiler.dialects.simt.registers import count_of
+from refcompiler.dialects.simt.tensor_maps import tensor_maps
 from refcompiler.dialects.simt.thread import SHUFFLES
+from refcompiler.emitters.cuda.asynchronous import AsynchronousCopies
 from refcompiler.emitters.cuda.control import Assign, ControlFlow
 from refcompiler.emitters.cuda.expressions import Expr, c_type, memory_type
 from refcompiler.emitters.cuda.names import RESERVED, Namer, entry_name
@@ -21,7 +25,7 @@ from refcompiler.ir.types import DType, PointerType, RegType, element_of
 
 MAX_REGISTERS = 256  # a thread has fewer: larger vectors live in local memory, and their loops stay loops
 LINE = 110
-_MEMORY = frozenset({"ld_global", "st_global", "ld_shared", "st_shared", "atomic_rmw", "atomic_cas"})
+_MEMORY = frozenset({"ld_global", "st_global", "ld_shared", "st_shared", "atomic_rmw", "atomic_cas", "cp_async"})
 
 
 def emit(func: Func) -> str:
@@ -37,7 +41,7 @@ class _Group:
     steps: list[Op | Assign] = field(default_factory=list)
 
 
-class _Kernel(ControlFlow, TensorCores):
+class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
     def __init__(self, func: Func):
         self.func = func
         self.plan = Plan(func)
@@ -53,6 +57,7 @@ class _Kernel(ControlFlow, TensorCores):
         self.renderer = Renderer(Ranges(func), self.plan, self.written, self.table)
         for param in func.params:
             self.renderer.names[param] = self.namer.name(param.name)
+        self.maps = [self.namer.name(f"{tensor.pointer}_map") for tensor in tensor_maps(func)]
         self.index = self.namer.name("r")
         self.fits = all(count_of(r.type) <= MAX_REGISTERS for op in func.walk() for r in op.results)
 
@@ -69,13 +74,15 @@ class _Kernel(ControlFlow, TensorCores):
 
     def header(self) -> str:
         items = [f"{self.type_of(p)} {self.renderer.names[p]}" for p in self.func.params]
+        items += [f"const __grid_constant__ TensorMap {name}" for name in self.maps]
         threads = self.func.attrs["threads"]
         start = f'extern "C" __global__ void __launch_bounds__({threads}, 1) {entry_name(self.func)}('
         joined = start + ", ".join(items) + ") {"
         if len(joined) > LINE:
             joined = start + "\n    " + ",\n    ".join(items) + ") {"
         if self.func.attrs.get("shared_bytes"):
-            joined += "\n    extern __shared__ __align__(16) unsigned char shared[];"
+            alignment = shared_alignment(self.func)
+            joined += f"\n    extern __shared__ __align__({alignment}) unsigned char shared[];"
         return joined
 
     def line(self, text: str) -> None:
@@ -183,7 +190,7 @@ class _Kernel(ControlFlow, TensorCores):
             where = f"[{index}]" if index is not None else ""
             self.line(f"{target}{where} = {self.renderer.value(step.value, index)};")
             return
-        special = getattr(self, f"write_{step.name}", None)
+        special = getattr(self, f"write_{step.name}", self.call if isinstance(step, PtxOp) else None)
         if special is not None:
             special(step, index)
         else:

@@ -24,7 +24,7 @@ def trips(op: Op) -> int:
         return 1
     if op.name in ("ld_global", "st_global", "atomic_rmw", "atomic_cas"):
         return count_of(op.pointer.type)
-    if op.name in ("ld_shared", "st_shared"):
+    if op.name in ("ld_shared", "st_shared", "cp_async"):
         return count_of(op.index.type)
     if op.name == "assert":
         return count_of(op.condition.type)

@@ -7,6 +7,7 @@ import re
 from refcompiler.emitters.cuda.atomics import ATOMICS
 from refcompiler.emitters.cuda.c_types import C_TYPES
 from refcompiler.emitters.cuda.cached import CACHED
+from refcompiler.emitters.cuda.instructions import ASYNCHRONOUS
 from refcompiler.ir.types import INTS, DType
 
 _INLINE = "static __device__ __forceinline__"
@@ -98,6 +99,7 @@ template <int N, typename T>
 """,
     **CACHED,
     **ATOMICS,
+    **ASYNCHRONOUS,
     "int_div": f"""// x / 0 is unpredictable and traps nowhere; the least integer / -1 wraps
 template <typename T>
 {_INLINE} T int_div(T x, T y) {{

@@ -36,6 +36,7 @@ class Writer:
         self.depth = 2
         self.count = 0
         self.names: dict[Value, str] = {}
+        self.maps: list[str] = []  # the names of hidden parameters
         self.constants: dict[str, str] = {}  # name -> its definition; all stand at the start of the kernel
         self.allocations: list[str] = []  # of local memory; they stand after the constants
         self.tables: list[str] = []  # numbers in memory

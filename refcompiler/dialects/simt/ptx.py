@@ -1,0 +1,72 @@
+"""PTX instructions as functions: what both backends print for ops that neither C++ nor LLVM has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction, or a few, as the text of inline PTX: ``{0}`` stands for the first operand.
+
+    ``operands`` are names with their kinds: the address of a "shared" or "global" element, a tensor "map", a "word" of
+    32 bits. ``predicated`` says that a predicate may stand before the text.
+    """
+
+    name: str
+    text: str
+    operands: tuple[tuple[str, str], ...] = ()
+    predicated: bool = False
+
+    def inline(self, places: Sequence[str], predicate: str = "") -> str:
+        """The text with its operands; where the word ``predicate`` is 0 nothing happens."""
+        text = self.text
+        for number, place in enumerate(places):
+            text = text.replace(f"{{{number}}}", place)
+        return f"{{ .reg .pred p; setp.ne.b32 p, {predicate}, 0; @p {text} }}" if predicate else text
+
+
+_BARRIER = ("barrier", "shared")
+_WAIT = "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [{0}], {1}; @!done bra again; }"
+
+
+def _cp_async(size: int) -> Instruction:
+    level = "cg" if size == 16 else "ca"  # only copies of 16 bytes may leave the first cache out
+    text = f"cp.async.{level}.shared.global [{{0}}], [{{1}}], {size}, {{2}};"
+    return Instruction(f"cp_async_{size}", text, (("to", "shared"), ("from", "global"), ("bytes", "word")))
+
+
+def _tma(word: str, rank: int) -> Instruction:
+    """A copy of a box; coordinates from the innermost dimension outwards, as PTX has them."""
+    coordinates = tuple((f"x{i}", "word") for i in range(rank))
+    box = "[{1}, {" + ", ".join(f"{{{i + 2}}}" for i in range(rank)) + "}]"
+    start = f"cp.async.bulk.tensor.{rank}d"
+    if word == "load":
+        text = f"{start}.shared::cluster.global.mbarrier::complete_tx::bytes [{{0}}], {box}, [{{{rank + 2}}}];"
+        operands = (("to", "shared"), ("map", "map"), *coordinates, _BARRIER)
+    else:
+        text = f"{start}.global.shared::cta.bulk_group {box}, [{{0}}];"
+        operands = (("from", "shared"), ("map", "map"), *coordinates)
+    return Instruction(f"tma_{word}_{rank}d", text, operands, predicated=True)
+
+
+# Barriers: without .release.cluster, which would flush the caches of the GPU before each arrival.
+INSTRUCTIONS = {
+    i.name: i
+    for i in (
+        *(_cp_async(size) for size in (4, 8, 16)),
+        Instruction(
+            "mbarrier_init", "mbarrier.init.shared::cta.b64 [{0}], {1};", (_BARRIER, ("arrivals", "word")), True
+        ),
+        Instruction(
+            "mbarrier_expect_tx",
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{0}], {1};",
+            (_BARRIER, ("bytes", "word")),
+            True,
+        ),
+        Instruction("mbarrier_arrive", "mbarrier.arrive.shared::cta.b64 _, [{0}];", (_BARRIER,), True),
+        Instruction("mbarrier_wait", _WAIT, (_BARRIER, ("parity", "word"))),
+        *(_tma(word, rank) for word in ("load", "store") for rank in (1, 2, 3, 4, 5)),
+    )
+}
