@@ -44,6 +44,15 @@ def matmul(inputs: Inputs, params: Params, xp: Any = None) -> Refs:
     return refs
 
 
+@oracle(inputs="x y z")
+def scores(inputs: Inputs, params: Params) -> Refs:
+    """s = 2 (x @ y) + z for each row, of small integers: `top` the maxima of its rows, `total` the sums of its columns,
+    `out` each element less the maximum of its row."""
+    s = 2 * (REALS.asarray(inputs["x"]) @ REALS.asarray(inputs["y"])) + REALS.asarray(inputs["z"])
+    top = s.max(axis=1)
+    return {"out": s - top[:, None], "top": top, "total": s.sum(axis=0)}
+
+
 def _matmul_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> Refs:
     """fp64 operands: each product split without error, all parts summed exactly."""
     x, y = np.broadcast_arrays(a[..., :, None, :], np.swapaxes(b, -1, -2)[..., None, :, :])

@@ -29,6 +29,7 @@ from refcompiler.frontend.language.descriptor import (
     make_tensor_descriptor,
     store_tensor_descriptor,
 )
+from refcompiler.frontend.language.dot import dot
 from refcompiler.frontend.language.joining import cat, flip, interleave, join, split, squeeze, unsqueeze, view
 from refcompiler.frontend.language.math import (
     FROM_TABLE,
@@ -132,6 +133,7 @@ __all__ = [
     "debug_barrier",
     "device_assert",
     "div_rn",
+    "dot",
     "dtype",
     "empty",
     "erf",

@@ -216,7 +216,6 @@ def test_the_readme_has_a_row_for_every_target():
 
 
 ABSENT = {
-    "dot": "tl.dot(tl.zeros((16, 16), tl.float32), tl.zeros((16, 16), tl.float32))",
     "random numbers": "tl.rand(0, tl.arange(0, 8))",
     "device_print": "tl.device_print('x', n)",
 }

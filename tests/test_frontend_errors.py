@@ -208,7 +208,7 @@ def test_close_matches_are_offered():
     for expression, advice in {
         "tl.arrange(0, 8)": "did you mean tl.arange",
         "x.summ()": "did you mean `.sum`",
-        "tl.dot(X, X)": "not in this edition yet",
+        "tl.rand(0, X)": "not in this edition yet",
         "xx + 1": "did you mean `x`",
         "round_(x)": "did you mean `round`",
     }.items():

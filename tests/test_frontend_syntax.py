@@ -240,7 +240,7 @@ REFUSED = {
     "a: tl.constexpr = 1\na: tl.constexpr = 2": ("control.constexpr#E3", "a: tl.constexpr = 2"),
     "a = 8\nc = tl.arange(0, a)": ("creation.arange#E4", "a"),
     "tl.nope(n)": ("language.syntax#E3", "tl.nope"),
-    "tl.dot(n, n)": ("language.syntax#E3", "tl.dot"),
+    "tl.randn(n, n)": ("language.syntax#E3", "tl.randn"),
     "tl.debug_barrier()": ("language.syntax#E3", "tl.debug_barrier()"),
     "a = tl.load(X, foo=1)": ("control.calls#E3", "tl.load(X, foo=1)"),
     "a = tl.range(3)": ("control.for_range#E7", "tl.range(3)"),

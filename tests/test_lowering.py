@@ -160,6 +160,25 @@ def test_a_buffer_that_outlives_a_loop_keeps_its_bytes():
     ]  # fmt: skip
 
 
+def test_what_a_loop_only_reads_takes_a_barrier_before_it():
+    func = simt(
+        "  %0 = shared_alloc : shared<1024 x f32>\n"
+        "  st_shared %0, 0, 1.0, none\n"
+        "  for %1 in range(0, n, 1) {\n"
+        "    %2 = ld_shared %0, %1 : f32\n"
+        "    st_global x, %2, none\n"
+        "    yield\n"
+        "  }\n"
+        "  st_shared %0, 0, 2.0, none\n"
+    )
+    allocate_shared(func, Context(target=TARGETS["sm_90a"]))
+    insert_barriers(func)
+    names = [op.name for op in func.body.ops]
+    assert names == ["shared_alloc", "st_shared", "barrier", "for", "barrier", "st_shared"]
+    body = next(op for op in func.walk() if op.name == "for").body
+    assert "barrier" not in [op.name for op in body.ops]
+
+
 def test_too_much_shared_memory_is_one_error():
     func = simt("  %0 = shared_alloc : shared<65536 x f32>\n  st_shared %0, 0, 1.0, none\n")
     with pytest.raises(CompileError, match=r"target.shared_memory.*262144 bytes"):

@@ -146,7 +146,7 @@ class AxisAnalysis:
             op.pure
             and op.body is None
             and op.operands
-            and op.name not in ("reduce", "scan", "reshape", "gather", "butterfly")
+            and op.name not in ("reduce", "scan", "reshape", "gather", "butterfly", "dot")
         ):
             infos = [self.spread(o, shape) for o in op.operands if o is not None]
             constancy = tuple(map(min, *(i.constancy for i in infos))) if len(infos) > 1 else infos[0].constancy

@@ -21,6 +21,8 @@ def _is_exact(op: Op) -> bool:
     if op.name in ("reduce", "scan"):
         combined = [op.combine] if op.body is None else [o.name for o in op.body.walk()]
         return not (any(_is_float(r) for r in op.results) and ORDERED.intersection(combined))
+    if op.name == "dot":
+        return not _is_float(op.result)
     return not op.name.startswith("atomic")  # which program comes first is nobody's choice
 
 

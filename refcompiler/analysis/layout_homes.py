@@ -6,7 +6,16 @@ from refcompiler.analysis.axis import MAX_ACCESS_BYTES, AxisAnalysis
 from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType, DType, element_of, shape_of
-from refcompiler.layouts import LinearLayout, blocked, blocked_for, contiguous_elements, is_scannable, mixes_axis, scan
+from refcompiler.layouts import (
+    LinearLayout,
+    blocked,
+    blocked_for,
+    contiguous_elements,
+    is_scannable,
+    mixes_axis,
+    outer_product,
+    scan,
+)
 
 WARP_SIZE = 32
 CONVERTED_BYTES = 1 << 16  # a conversion through shared memory holds the block there
@@ -147,6 +156,8 @@ class Homes:
     def _home(self, op: Op, result: Value) -> LinearLayout | None:
         if op.name in MEMORY:
             return self.access(op)
+        if op.name == "dot":
+            return self.accumulator(op)
         if op.name == "reduce":
             return self.combined(op).slice(op.axis)
         if op.name == "scan":
@@ -164,6 +175,10 @@ class Homes:
             return home.transpose(op.order) if op.name == "trans" else home.reshape(result.type.shape)
         homes = (self.of(o) for o in op.operands)
         return next((h for h in homes if h is not None and h.shape == result.type.shape), None)
+
+    def accumulator(self, op: Op) -> LinearLayout:
+        """The layout in which a dot adds up."""
+        return outer_product(shape_of(op.result.type), self.anchors.num_warps)
 
     def combined(self, op: Op) -> LinearLayout:
         """The layout in which the operands of a reduction or a scan are combined."""

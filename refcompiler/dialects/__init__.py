@@ -3,12 +3,13 @@
 from refcompiler.dialects import atomic, elementwise, laid_out, scf
 from refcompiler.dialects.simt import asynchronous, registers, roles, tensor_cores, thread
 from refcompiler.dialects.simt import memory as simt_memory
-from refcompiler.dialects.tile import descriptor, memory, program, reduction, shape
+from refcompiler.dialects.tile import descriptor, dot, memory, program, reduction, shape
 
 __all__ = [
     "asynchronous",
     "atomic",
     "descriptor",
+    "dot",
     "elementwise",
     "laid_out",
     "memory",

@@ -14,7 +14,7 @@ from refcompiler.layouts.addressing import (
     register_offsets,
     vector_groups,
 )
-from refcompiler.layouts.constructors import blocked, blocked_for, row_major, swizzled
+from refcompiler.layouts.constructors import blocked, blocked_for, outer_product, row_major, swizzled
 from refcompiler.layouts.conversion import Conversion, Shuffle, ShuffleRound, Swap, broadcast, conversion
 from refcompiler.layouts.linear import LinearLayout
 from refcompiler.layouts.reduction import Reduction, mixes_axis, reduction
@@ -50,6 +50,7 @@ __all__ = [
     "mma_accumulator",
     "mma_operand_a",
     "mma_operand_b",
+    "outer_product",
     "owner_bits",
     "owner_registers",
     "pieces_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 
 from refcompiler.layouts.linear import LANE_BITS, LinearLayout, log2
 
@@ -89,6 +90,32 @@ def _blocked_for(shape: tuple[int, ...], num_warps: int, vector: int, order: tup
     lanes = take(1 << LANE_BITS, order)
     warps = take(num_warps, order[::-1])
     return blocked(shape, per_thread, lanes, warps, order)
+
+
+def outer_product(shape: Sequence[int], num_warps: int) -> LinearLayout:
+    """The blocked layout in which threads hold squares of the last two dimensions, of at most 4 x 4 neighbours each.
+
+    A thread that adds up outer products reads 4 + 4 elements for 16 products.  Warps fill the dimensions before the
+    last two first.
+
+    >>> outer_product((32, 64), num_warps=4)(register=5, lane=9)
+    (5, 5)
+    """
+    *batch, rows, columns = shape
+    own = [1, 1]
+    while own[0] * own[1] < 16 and prod(own) * (num_warps << LANE_BITS) < prod(shape):
+        dim = own.index(min(own))
+        own[dim] *= 2
+    own = [min(own[0], rows), min(own[1], columns)]
+    across = min(1 << LANE_BITS - 2, max(1, columns // own[1]))
+    lanes = [(1 << LANE_BITS) // across, across]
+    rest, outer = num_warps, []
+    for extent in batch:
+        outer.append(min(rest, extent))
+        rest //= outer[-1]
+    down = min(rest, max(1, rows // (own[0] * lanes[0])))
+    ones = [1] * len(batch)
+    return blocked(shape, [*ones, *own], [*ones, *lanes], [*outer, down, rest // down])
 
 
 def row_major(shape: Sequence[int]) -> LinearLayout:

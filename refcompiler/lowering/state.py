@@ -147,6 +147,10 @@ class Lowering:
             return Constant(value.value, target)
         return self.op("cast", value, types=[with_element(value.type, target)])
 
+    def cast_to(self, value: Value, target: DType) -> Value:
+        """``value`` in ``target``; as it is where it has that type."""
+        return value if element_of(value.type) is target else self.cast(value, target)
+
     def rebuild(self, op: Op, operands: Sequence[Value]) -> Value:
         types = [with_element(operands[0].type, element_of(op.results[0].type))] if op.name in _EXPLICIT else None
         return self.op(op.name, *operands, types=types)

@@ -79,6 +79,8 @@ class _Assigner:
             self.combine(op)
         elif op.name == "gather":
             self.gather(op)
+        elif op.name == "dot":
+            self.dot(op)
         elif op.name == "butterfly":
             new = self.emit(self.block, op.name, self.get(op.x, self.homes.of(op.result)), like=op, **op.attrs)
             self.values[op.result] = new.result
@@ -112,6 +114,14 @@ class _Assigner:
         index = self.get(op.index, self.homes.of(op.result))
         new = self.emit(self.block, op.name, self.anywhere(op.x), index, like=op, **op.attrs)
         self.values[op.result] = new.result
+
+    def dot(self, op: Op) -> None:
+        """Operands in any layout, which come together through shared memory; the result is where it adds up."""
+        home = self.homes.of(op.result)
+        acc = None if op.acc is None else self.get(op.acc, home)
+        operands = (self.anywhere(op.x), self.anywhere(op.y), acc)
+        types = [_type_in(op.result.type, home)]
+        self.values[op.result] = self.emit(self.block, op.name, *operands, like=op, types=types, **op.attrs).result
 
     def combine(self, op: Op) -> None:
         """A reduction or a scan, all of whose blocks come to one layout."""

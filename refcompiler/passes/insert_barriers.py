@@ -79,6 +79,23 @@ class _Barriers:
         return pending
 
     def loop(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
+        """What is pending after a loop: what it needs against accesses before it is one barrier there, if that makes
+        fewer in each iteration."""
+        if op in self.before:
+            return self.iterations(op, frozenset())
+        outside = set(self.before)
+        after = self.iterations(op, pending)
+        if not pending or self.before == outside:
+            return after
+        together, self.before = self.before, outside
+        after_barrier = self.iterations(op, frozenset())
+        if len(together) <= len(self.before):
+            self.before = together
+            return after
+        self.before.add(op)
+        return after_barrier
+
+    def iterations(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
         """A counted loop is left before or after its region, a loop on a condition after its first one."""
         walked = [inner for region in op.regions for inner in region.walk()]
         defined = {value for inner in walked for value in inner.results}

@@ -285,6 +285,16 @@ def _gather(pad: _Padder, op: Op) -> list[Value]:
     return pad.rebuild(op, pad.get(op.x), index)
 
 
+def _dot(pad: _Padder, op: Op) -> list[Value]:
+    """Beyond K both operands are 0, and so are their products; rows and columns beyond M and N are nobody's."""
+    operands = [pad.get(o) for o in op.operands]
+    for position, old in enumerate((op.x, op.y)):
+        valid = pad.counts(shape_of(old.type))
+        if valid is not None:
+            operands[position] = _settled(pad, valid, operands[position], None)
+    return pad.rebuild(op, *operands)
+
+
 def keeps_order(source: Shape, target: Shape) -> bool:
     """Whether the reshape of the padded block is the padded reshape.
 
@@ -317,6 +327,7 @@ RULES: dict[str, Rule] = {
     "arange": _arange,
     "gather": _gather,
     "assert": _assert,
+    "dot": _dot,
     "load": _access,
     "store": _access,
     "atomic_rmw": _access,
