@@ -94,6 +94,10 @@ MYTRITON_BACKEND: Flag[str] = Flag(
     "MYTRITON_BACKEND", "cuda or mlir", _one_of("cuda", "mlir"), "cuda",
     "the compiler behind kernels of refcompiler.mytriton where TILESPEC_BACKEND names none",
 )  # fmt: skip
+PRINT_AUTOTUNING: Flag[bool] = Flag(
+    "TILESPEC_PRINT_AUTOTUNING", "0 or 1", _switch, False,
+    "1: the autotuner writes what it tried, the times and what it left out to the standard error output",
+)  # fmt: skip
 REQUIRE_GPU: Flag[bool] = Flag(
     "TILESPEC_REQUIRE_GPU", "0 or 1", _switch, False,
     "1: a missing or unusable GPU is a failure instead of a reason to skip",
@@ -103,7 +107,16 @@ CUDA_HOME: Flag[Path | None] = Flag(
     "root of an installed CUDA toolkit, searched last for nvdisasm; wheels and PATH come first",
 )  # fmt: skip
 
-FLAGS: tuple[Flag, ...] = (CACHE_DIR, CACHE_MEGABYTES, DUMP, BACKEND, MYTRITON_BACKEND, REQUIRE_GPU, CUDA_HOME)
+FLAGS: tuple[Flag, ...] = (
+    CACHE_DIR,
+    CACHE_MEGABYTES,
+    DUMP,
+    BACKEND,
+    MYTRITON_BACKEND,
+    PRINT_AUTOTUNING,
+    REQUIRE_GPU,
+    CUDA_HOME,
+)
 
 
 _BACKEND_KEY = os.environ.encodekey(BACKEND.name)

@@ -75,6 +75,11 @@ class JitFunction:
     def source(self) -> KernelSource:
         return self.__kernel_source__
 
+    @property
+    def arg_names(self) -> list[str]:
+        """Names of the parameters, in order."""
+        return [p.name for p in self.source.parameters]
+
     def __repr__(self) -> str:
         return f"<jit function {self.__qualname__}>"
 
@@ -113,19 +118,7 @@ class JitFunction:
         call: tuple[Sequence[Any], dict[str, Any]] | None = None,
     ) -> CompiledKernel:
         """The long way: bind, specialise, compile where needed, check, launch; prepare ``call`` for the next time."""
-        chosen = asked(backend)
-        options, rest = self._split(kwargs)
-        values = bind(self.source, args, rest)
-        plain, unaligned = self._unspecialized()
-        arguments = specialize(self.source, values, plain, unaligned, described=warmup)
-        kernel = self._kernel(
-            {a.parameter.name: a.type for a in arguments if a.type is not None},
-            {a.parameter.name: a.value for a in arguments if a.type is None},
-            {a.parameter.name: a.hint for a in arguments if a.hint is not None},
-            target(arch).name if arch else _native_arch(arguments),
-            compiled_for(chosen),
-            options,
-        )
+        kernel, arguments, options = self._specialized(args, kwargs, backend, arch, described=warmup)
         if warmup:
             if not _on_host(arguments) and kernel.backend in CODE:
                 kernel.make_machine_code()
@@ -133,10 +126,34 @@ class JitFunction:
             meta = {a.parameter.name: a.value for a in arguments} | options
             runtime = {a.parameter.name: a.value for a in arguments if a.type is not None}
             infos = {a.parameter.name: a.info for a in arguments if a.info is not None}
-            queued = kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream, chosen)
+            queued = kernel.launch(resolve_grid(grid, meta, self.__name__), runtime, infos, stream, asked(backend))
             if queued and call is not None:
                 self._launches.add(*call, arguments, options, kernel)
         return kernel
+
+    def _specialized(
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        backend: str | None,
+        arch: str | None = None,
+        described: bool = False,
+    ) -> tuple[CompiledKernel, list[Argument], dict[str, Any]]:
+        """The kernel for arguments, the arguments as bound, and the compiler's options among them."""
+        chosen = compiled_for(asked(backend))
+        options, rest = self._split(kwargs)
+        values = bind(self.source, args, rest)
+        plain, unaligned = self._unspecialized()
+        arguments = specialize(self.source, values, plain, unaligned, described=described)
+        kernel = self._kernel(
+            {a.parameter.name: a.type for a in arguments if a.type is not None},
+            {a.parameter.name: a.value for a in arguments if a.type is None},
+            {a.parameter.name: a.hint for a in arguments if a.hint is not None},
+            target(arch).name if arch else _native_arch(arguments),
+            chosen,
+            options,
+        )
+        return kernel, arguments, options
 
     def warmup(self, *args: Any, grid: Grid = (1,), **kwargs: Any) -> CompiledKernel:
         """Compile for the arguments without launching; a launch with such arguments then finds its code.
@@ -148,6 +165,12 @@ class JitFunction:
         own = {n: kwargs[n] for n in ("stream", "backend", "arch") if n in kwargs and not self._takes(n)}
         rest = {n: v for n, v in kwargs.items() if n not in own}
         return self._launch(grid, args, rest, warmup=True, **own)
+
+    def specialized(self, *args: Any, **kwargs: Any) -> CompiledKernel:
+        """The kernel for these arguments, translated to tile IR and not further: what a launch of them would run."""
+        own = {n: kwargs[n] for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
+        rest = {n: v for n, v in kwargs.items() if n not in own}
+        return self._specialized(args, rest, own.get("backend"))[0]
 
     def compile(
         self,

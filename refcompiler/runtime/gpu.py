@@ -102,6 +102,12 @@ def native_arch(device: int = 0) -> str:
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
+def identity(device: int = 0) -> str:
+    """What times measured on GPU ``device`` hold for: its name, its architecture and the version of its driver."""
+    name = ask("cuDeviceGetName", 128, ask("cuDeviceGet", device)).split(b"\0")[0].decode()
+    return f"{name}, {native_arch(device)}, driver interface {ask('cuDriverGetVersion')}"
+
+
 def gpu_info(device: int = 0) -> dict[str, Any]:
     """GPU ``device`` for reports: name, arch, driver and CUDA versions, multiprocessors, memory, highest clock."""
     attributes = driver().CUdevice_attribute

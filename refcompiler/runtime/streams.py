@@ -32,6 +32,14 @@ def torch_stream(device: int) -> int:
         return torch.cuda.current_stream(device).cuda_stream
 
 
+def current() -> int:
+    """The handle of the stream that work is queued on now: torch's where torch has used the GPU, else CuPy's."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return torch_stream(torch.cuda.current_device())
+    return cupy_stream()
+
+
 def reader(library: str) -> tuple[str, Callable]:
     """How to read the handle of the current stream of CuPy or torch on the first GPU, as fast as can be: an expression
     in which {0} stands for the function that comes with it."""
