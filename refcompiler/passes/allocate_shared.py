@@ -23,8 +23,15 @@ class _Buffer:
     first: int = -1  # position of the first and last access
     last: int = -1
 
+    @property
+    def alone(self) -> bool:
+        """True if no barrier of the compiler would order it after what had its bytes before."""
+        return self.op.attrs.get("synchronized") != "barrier"
+
     def excludes(self, other: _Buffer, reuse_from: int) -> bool:
         """True if the two have no bytes in common."""
+        if self.alone or other.alone:
+            return True
         if min(self.size, other.size) < reuse_from:
             return True
         return self.first <= other.last and other.first <= self.last
@@ -63,7 +70,7 @@ def _live_ranges(block: Block, buffers: dict[Value, _Buffer], position: int) -> 
     accessed lives for the whole loop."""
     for op in block.ops:
         position += 1
-        if op.name == "shared_alloc":
+        if "alloc" in op.effects:
             buffers[op.result] = _Buffer(op, -(-buffer_bytes(op.result) // ALIGNMENT) * ALIGNMENT)
         touched = [o for o in op.operands if o in buffers]
         start = position
@@ -84,12 +91,12 @@ def _place(buffers: Iterable[_Buffer], reuse_from: int) -> int:
     placed: list[_Buffer] = []
     total = 0
     for buffer in sorted(buffers, key=lambda b: (-b.size, b.first)):
-        offset = 0
+        offset, step = 0, buffer.op.attrs.get("alignment", ALIGNMENT)
         taken = (p for p in placed if p.excludes(buffer, reuse_from))
         for other in sorted(taken, key=lambda p: p.op.offset):
             if offset + buffer.size <= other.op.offset:
                 break
-            offset = max(offset, other.op.offset + other.size)
+            offset = -(-max(offset, other.op.offset + other.size) // step) * step
         buffer.op.attrs["offset"] = offset
         placed.append(buffer)
         total = max(total, offset + buffer.size)

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from refcompiler.analysis.pointers import Pointers
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.atomic import Atomic
+from refcompiler.dialects.simt.roles import NAMED_BARRIERS, WARP, Roles
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Block, Func, Op, Value
 from refcompiler.ir.opdef import OPS
-from refcompiler.ir.types import DType, element_of
+from refcompiler.ir.types import DType, SharedType, element_of
 
 POINTER_BYTES = 8
-_ACCESSES = {
-    "ld_shared": "read",
-    "st_shared": "write",
-    "ld_global": "read",
-    "st_global": "write",
-    "atomic_rmw": "write",
-    "atomic_cas": "write",
+# Accesses that go on after their op -> the ops that make groups of them, and that wait for these.
+_FLIGHTS = {
+    "cp_async": ("cp_async_commit", "cp_async_wait"),
+    "tma_store": ("bulk_commit", "bulk_wait"),
+    "tma_load": ("", "mbarrier_wait"),
+    "wgmma": ("wgmma_commit", "wgmma_wait"),
 }
+_MOST_GROUPS = 8  # to be told apart
+_LANDED = -1
 
 
 def insert_barriers(func: Func, context: Any = None) -> None:
     """Separate by a barrier any two accesses, at least one a write, that different threads may make to one place.
 
-    Shared accesses meet where their buffers' bytes overlap. Global accesses meet where their pointers may be equal:
-    pointers from one parameter always, pointers from two parameters unless ``func.attrs["noalias"]`` says that
-    parameters do not overlap. Two parameters are assumed to begin at one address if they overlap at all: accesses of
-    one thread at equal offsets, or at offsets that are never equal, need no barrier. Loops are followed around their
-    back edge.
+    Shared accesses meet where their buffers' bytes overlap; buffers that are ``synchronized`` by the program are left
+    to it. Global accesses meet where their pointers may be equal: pointers from one parameter always, pointers from two
+    parameters unless ``func.attrs["noalias"]`` says that parameters do not overlap. Two parameters are assumed to begin
+    at one address if they overlap at all: accesses of one thread at equal offsets, or at offsets that are never equal,
+    need no barrier. Loops are followed around their back edge.
+
+    An asynchronous access stays pending until it was waited for and a barrier follows. Copies of boxes and matrix
+    products are followed in shared memory only. Inside a role the barrier is a named one, of that role's warps;
+    accesses of two roles are left to the program.
     """
     pass_ = _Barriers(func)
     pass_.block(func.body, frozenset())
@@ -40,18 +46,41 @@ def insert_barriers(func: Func, context: Any = None) -> None:
 
 @dataclass(frozen=True)
 class _Access:
-    """A pending access. ``stale``: made by an earlier iteration, at an address that changed since."""
+    """A pending access to a shared buffer or through a pointer. ``stale``: made by an earlier iteration, at an address
+    that changed since. ``flight``: how many groups were committed since it began, while nobody has waited for it."""
 
     op: Op
+    place: Value
+    writes: bool
     stale: bool = False
-
-    @property
-    def writes(self) -> bool:
-        return _ACCESSES[self.op.name] == "write"
+    flight: int = _LANDED
 
     @property
     def shared(self) -> bool:
-        return self.op.name.endswith("_shared")
+        return isinstance(self.place.type, SharedType)
+
+    def after(self, op: Op) -> _Access | None:
+        """What becomes of it by ``op``, which may make groups or wait; None where it needs no barrier any more."""
+        commits, waits = _FLIGHTS[self.op.name]
+        if op.name == commits:
+            return replace(self, flight=min(self.flight + 1, _MOST_GROUPS))
+        if op.name != waits:
+            return self
+        if op.name == "mbarrier_wait":
+            return None if op.barrier is self.op.bar else self
+        return replace(self, flight=_LANDED) if self.flight > op.pending else self
+
+
+def _accesses(op: Op) -> list[_Access]:
+    """The accesses of ``op`` that barriers may have to order."""
+    flight = 0 if op.name in _FLIGHTS else _LANDED
+    found = []
+    for place in dict.fromkeys(o for o in op.operands if o is not None and isinstance(o.type, SharedType)):
+        if place.owner.attrs.get("synchronized") == "barrier" and op.effects & {"read_shared", "write_shared"}:
+            found.append(_Access(op, place, "write_shared" in op.effects, flight=flight))
+    if op.effects & {"read", "write"}:
+        found.append(_Access(op, op.pointer, "write" in op.effects, flight=flight))
+    return found
 
 
 class _Barriers:
@@ -59,36 +88,70 @@ class _Barriers:
         self.noalias = bool(func.attrs.get("noalias"))
         self.before: set[Op] = set()
         self.func, self.pointers, self.ranges = func, Pointers(func), Ranges(func)
+        self.warps = func.attrs.get("num_warps", 1)
+        self.taken = {op.id for op in func.walk() if op.name == "named_barrier"}
+        self.role: tuple[int, int] | None = None  # the number of its named barrier, and its threads
+        self.named: dict[Op, tuple[int, int]] = {}  # ops inside of roles
 
     # --- the dataflow
     def block(self, block: Block, pending: frozenset[_Access]) -> frozenset[_Access]:
         """What is pending after ``block``, given what is before; notes the barriers that this needs."""
         for op in block.ops:
-            if op.name == "barrier":
-                pending = frozenset()
+            if op.name == "barrier" or (op.name == "named_barrier" and self.orders_all(op)):
+                pending = _in_flight(pending)
             elif op.name == "if":
                 pending = self.block(op.then, pending) | self.block(op.orelse, pending)
+            elif isinstance(op, Roles):
+                pending = self.roles(op, pending)
             elif op.regions:
                 pending = self.loop(op, pending)
-            elif op.name in _ACCESSES:
-                access = _Access(op)
-                if op in self.before or any(self.conflict(p, access) for p in pending):
-                    self.before.add(op)
-                    pending = frozenset()
-                pending |= {access}
+            else:
+                after = (a if a.flight == _LANDED else a.after(op) for a in pending)
+                pending = self.access(op, frozenset(a for a in after if a is not None))
         return pending
+
+    def access(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
+        accesses = _accesses(op)
+        if op in self.before or any(self.conflict(p, a) for a in accesses for p in pending):
+            self.before.add(op)
+            pending = _in_flight(pending)
+        return pending | frozenset(accesses)
+
+    def orders_all(self, op: Op) -> bool:
+        """Whether all threads that run this code meet at a named barrier."""
+        return op.threads >= (self.role[1] if self.role else self.warps * WARP)
+
+    def roles(self, op: Roles, pending: frozenset[_Access]) -> frozenset[_Access]:
+        """All threads meet before roles that touch what is pending; inside, each role keeps its own accounts."""
+        inside = [a for region in op.regions for inner in region.walk() for a in _accesses(inner)]
+        if op in self.before or any(self.conflict(p, a) for a in inside for p in pending):
+            self.before.add(op)
+            pending = _in_flight(pending)
+        after: frozenset[_Access] = pending
+        for number, (region, (first, end)) in enumerate(zip(op.regions, op.ranges(self.warps), strict=True)):
+            self.role = (self.free_barrier(op, number + 1), (end - first) * WARP)
+            self.named.update(dict.fromkeys(region.walk(), self.role))
+            after |= self.block(region, frozenset())
+        self.role = None
+        return after
+
+    def free_barrier(self, op: Roles, wanted: int) -> int:
+        """The named barrier ``wanted``, or one that the program does not use itself."""
+        others = range(len(op.regions) + 1, NAMED_BARRIERS + 1)
+        return next(id for id in (wanted, *others) if id not in self.taken)
 
     def loop(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
         """What is pending after a loop: what it needs against accesses before it is one barrier there, if that makes
         fewer in each iteration."""
+        ordered = _in_flight(pending)
         if op in self.before:
-            return self.iterations(op, frozenset())
+            return self.iterations(op, ordered)
         outside = set(self.before)
         after = self.iterations(op, pending)
-        if not pending or self.before == outside:
+        if pending == ordered or self.before == outside:
             return after
         together, self.before = self.before, outside
-        after_barrier = self.iterations(op, frozenset())
+        after_barrier = self.iterations(op, ordered)
         if len(together) <= len(self.before):
             self.before = together
             return after
@@ -106,16 +169,16 @@ class _Barriers:
             for region in op.regions:
                 leaving = self.block(region, leaving)
                 ends.append(leaving)
-            again = entry | {_Access(a.op, a.stale or self.varies(a.op, defined)) for a in leaving}
+            again = entry | {replace(a, stale=a.stale or self.varies(a, defined)) for a in leaving}
             if again == entry:
                 return pending | leaving if op.name == "for" else ends[0]
             entry = again
 
-    def varies(self, op: Op, defined: set[Value]) -> bool:
+    def varies(self, access: _Access, defined: set[Value]) -> bool:
         """True if the address of a global access changes from one iteration to the next."""
-        if op.name.endswith("_shared"):
+        if access.shared:
             return False
-        root, offsets = self.pointers.path(op.pointer)
+        root, offsets = self.pointers.path(access.place)
         return root in defined or any(offset in defined for offset, _ in offsets)
 
     def conflict(self, a: _Access, b: _Access) -> bool:
@@ -126,9 +189,9 @@ class _Barriers:
         if isinstance(b.op, Atomic) and b.op.releases:
             return True  # what all threads did before is released
         if a.shared:
-            return _meet(_bytes(a.op.buffer), _bytes(b.op.buffer))
+            return _meet(_bytes(a.place), _bytes(b.place))
         if self.noalias:
-            x, y = (self.pointers.parameters(o.op.pointer) for o in (a, b))
+            x, y = (self.pointers.parameters(access.place) for access in (a, b))
             if not x & y:
                 return False
         if a.op is b.op:
@@ -145,7 +208,9 @@ class _Barriers:
 
     def same_thread(self, a: _Access, b: _Access) -> bool:
         """True if the accesses are to the same elements, and each element belongs to one thread."""
-        if a.stale or a.op.replicated or b.op.replicated or _width(a.op) != _width(b.op):
+        if a.stale or a.flight != _LANDED or _width(a.op) != _width(b.op):
+            return False
+        if any(access.op.attrs.get("replicated") for access in (a, b)):
             return False
         return self.pointers.equal(a.op.pointer, b.op.pointer)
 
@@ -153,12 +218,20 @@ class _Barriers:
     def insert(self, block: Block) -> None:
         ops: list[Op] = []
         for op in block.ops:
-            if op in self.before:
+            if op in self.before and op in self.named:
+                id, threads = self.named[op]
+                ops.append(OPS["named_barrier"](id=id, threads=threads, span=op.span))
+            elif op in self.before:
                 ops.append(OPS["barrier"](span=op.span))
             for region in op.regions:
                 self.insert(region)
             ops.append(op)
         block.ops = ops
+
+
+def _in_flight(pending: frozenset[_Access]) -> frozenset[_Access]:
+    """What is pending after a barrier: only what was not waited for."""
+    return frozenset(access for access in pending if access.flight != _LANDED)
 
 
 def _width(op: Op) -> int:

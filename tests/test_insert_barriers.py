@@ -1,0 +1,100 @@
+"""Barriers around asynchronous accesses and inside roles, and where buffers of either kind are placed."""
+
+import pytest
+
+import refcompiler.dialects  # noqa: F401  fills the registry
+from refcompiler.ir import print_func
+from refcompiler.ir.parser import parse_func
+from refcompiler.passes.allocate_shared import allocate_shared
+from refcompiler.passes.insert_barriers import insert_barriers
+from refcompiler.pipeline import Context
+from refcompiler.target import TARGETS
+
+
+def lowered(body: str, attrs: str = "num_warps=4, threads=128"):
+    func = parse_func(f"simt func @f(x: ptr<f32>, y: ptr<f32>, n: i32) {{{attrs}}} {{\n{body}}}\n")
+    allocate_shared(func, Context(target=TARGETS["sm_90a"]))
+    insert_barriers(func)
+    assert parse_func(print_func(func)) == func
+    return func
+
+
+def names(ops) -> list[str]:
+    return [op.name for op in ops if op.name != "yield"]
+
+
+COPY = """\
+  %0 = thread_id : i32
+  %1 = addptr x, %0 : ptr<f32>
+  %2 = shared_alloc : shared<128 x f32>
+  for %9 in range(0, n, 1) {
+    cp_async %2, %0, %1, none
+    cp_async_commit
+    {}
+    %3 = ld_shared %2, 0 : f32
+    st_global y, %3, none
+    yield
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "barriers"),
+    [
+        ("cp_async_wait", 2),  # others have read the last elements; all have waited
+        ("cp_async_wait\n    barrier", 2),
+        ("barrier\n    cp_async_wait", 3),  # a barrier before the wait tells nobody of what came after
+    ],
+)
+def test_an_asynchronous_copy_needs_a_barrier_after_its_wait(wait, barriers):
+    func = lowered(COPY.replace("{}", wait))
+    body = next(op for op in func.walk() if op.name == "for").body.ops
+    found = names(body)
+    assert found.count("barrier") == barriers
+    assert found[found.index("ld_shared") - 1] == "barrier" == found[found.index("cp_async") - 1]
+
+
+def test_a_group_that_is_still_on_its_way_was_not_waited_for():
+    body = COPY.replace("{}", "cp_async_wait {pending=1}\n    barrier")
+    found = names(next(op for op in lowered(body).walk() if op.name == "for").body.ops)
+    assert found[found.index("ld_shared") - 1] == "barrier" == found[found.index("ld_shared") - 2]
+
+
+ROLES = """\
+  %0 = thread_id : i32
+  %1 = shared_alloc : shared<128 x f32>
+  %2 = shared_alloc {synchronized="mbarrier", alignment=1024} : shared<128 x f32>
+  %3 = mbarrier_alloc {count=3} : shared<3 x mbarrier>
+  st_shared %1, %0, 1.0, none
+  roles {warps=(1,)} {
+    %4 = ld_shared %1, 0 : f32
+    st_shared %2, %0, %4, none
+    yield
+  } {
+    st_shared %1, %0, 2.0, none
+    %5 = ld_shared %1, 5 : f32
+    %6 = ld_shared %2, 5 : f32
+    st_global y, %5, none
+    yield
+  }
+"""
+
+
+def test_a_role_meets_at_a_barrier_of_its_own():
+    func = lowered(ROLES)
+    assert names(func.body.ops)[-3:] == ["st_shared", "barrier", "roles"]
+    first, second = func.body.ops[-1].regions
+    assert names(first.ops) == ["ld_shared", "st_shared"]
+    assert names(second.ops) == ["st_shared", "named_barrier", "ld_shared", "ld_shared", "st_global"]
+    assert (second.ops[1].id, second.ops[1].threads) == (2, 96)
+
+
+def test_a_role_avoids_barriers_that_the_program_names():
+    func = lowered(ROLES.replace("    %6 =", "    named_barrier {id=2, threads=32}\n    %6 ="))
+    assert [op.id for op in func.walk() if op.name == "named_barrier"] == [3, 2]
+
+
+def test_what_the_program_synchronizes_is_aligned_and_alone():
+    func = lowered(ROLES)
+    offsets = [op.offset for op in func.walk() if "alloc" in op.effects]
+    assert offsets == [0, 1024, 512] and func.attrs["shared_bytes"] == 1536
