@@ -1,12 +1,114 @@
-"""Which means serve a matrix product: fused multiply-add in every thread, or the tensor cores."""
+"""Which means serve a matrix product, fused multiply-add or tensor cores, and the layouts of what takes part."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.dot import Dot
+from refcompiler.ir.core import Func, Op, Value
+from refcompiler.ir.types import BF16, F16, F32, I8, element_of, shape_of
+from refcompiler.layouts import LinearLayout, mma_accumulator, mma_operand_a, mma_operand_b, outer_product
+
+MMA_DTYPES = frozenset({F16, BF16, I8})
+MMA_PRECISIONS = frozenset({"tf32", "tf32x3", "bf16x3"})  # of f32; the last one is served by tf32x3, which errs less
+MMA_ROWS, MMA_COLUMNS, MMA_DEPTH_BYTES = 16, 8, 32  # of one mma.sync; a row of an operand has that many bytes
+LOOPS = frozenset({"for", "while"})
 
 
 def dot_strategy(op: Dot, num_warps: int, target: Any = None) -> str:
-    """ "fma": any dtype, shape and target. ``target`` is None where none was chosen."""
-    return "fma"
+    """ "mma": mma.sync of the tensor cores. "fma": any dtype, shape and target. ``target`` is None where none is
+    chosen; all targets have mma.sync."""
+    element, shape = element_of(op.x.type), shape_of(op.result.type)
+    served = element in MMA_DTYPES or (element is F32 and op.input_precision in MMA_PRECISIONS)
+    if not served or len(shape) != 2 or shape[0] < MMA_ROWS or shape[1] < MMA_COLUMNS:
+        return "fma"
+    return "mma" if op.depth * element.itemsize >= MMA_DEPTH_BYTES else "fma"
+
+
+@dataclass(frozen=True)
+class DotLayouts:
+    """The layouts of a dot's result, and of its operands where these have to be in one; None: any will do."""
+
+    strategy: str
+    result: LinearLayout
+    x: LinearLayout | None = None
+    y: LinearLayout | None = None
+
+
+class DotPlans:
+    """How each dot of a function is served."""
+
+    def __init__(self, func: Func, num_warps: int, target: Any = None):
+        self.num_warps, self.target = num_warps, target
+        self.chained = chained_dots(func)
+
+    def of(self, op: Dot) -> DotLayouts:
+        strategy, shape = dot_strategy(op, self.num_warps, self.target), shape_of(op.result.type)
+        if strategy == "fma":
+            return DotLayouts(strategy, outer_product(shape, self.num_warps))
+        warps = mma_warps(shape, self.num_warps, op in self.chained)
+        size = element_of(op.x.type).itemsize
+        return DotLayouts(
+            strategy,
+            mma_accumulator(shape, warps),
+            mma_operand_a(shape_of(op.x.type), warps, size),
+            mma_operand_b(shape_of(op.y.type), warps, size),
+        )
+
+
+def mma_warps(shape: tuple[int, int], num_warps: int, rows_first: bool) -> tuple[int, int]:
+    """How many warps lie along M and along N. ``rows_first``: whole rows belong to a warp, as far as there are rows;
+    otherwise the parts of the warps are as square as they can be, for then they read least."""
+    rows, columns = shape
+    along_m = along_n = 1
+    while along_m * along_n < num_warps:
+        more_rows = rows // along_m > MMA_ROWS
+        more_columns = columns // along_n > MMA_COLUMNS
+        taller = rows // along_m >= columns // along_n
+        if more_rows and (rows_first or taller or not more_columns):
+            along_m *= 2
+        elif more_columns:
+            along_n *= 2
+        else:
+            along_m *= 2  # replicas
+    return along_m, along_n
+
+
+def chained_dots(func: Func) -> set[Op]:
+    """The dots whose results reach operands of other dots, and those other dots: they agree on rows, so that a result
+    becomes a left operand in its place."""
+    dots = [op for op in func.walk() if op.name == "dot"]
+    if len(dots) < 2 and not any(op.name in LOOPS for op in func.walk()):
+        return set()
+    into: dict[Value, list[Value]] = {}
+    for op in func.walk():
+        edges = [(o, r) for o in op.operands for r in op.results]
+        if isinstance(op, Structured):
+            edges = [(source, value) for slot in op.slots() for source in slot.sources for value in slot.values]
+        elif op.name == "dot":
+            edges = [(op.acc, op.result)]
+        for source, value in edges:
+            into.setdefault(source, []).append(value)
+    operands: dict[Value, list[Op]] = {}
+    for op in dots:
+        for operand in (op.x, op.y):
+            operands.setdefault(operand, []).append(op)
+    found: set[Op] = set()
+    for op in dots:
+        reached = [user for value in _reachable(op.result, into) for user in operands.get(value, ())]
+        if reached:
+            found |= {op, *reached}
+    return found
+
+
+def _reachable(start: Value, into: dict[Value, list[Value]]) -> set[Value]:
+    seen: set[Value] = set()
+    open_ = [start]
+    while open_:
+        value = open_.pop()
+        if value not in seen:
+            seen.add(value)
+            open_ += into.get(value, ())
+    return seen

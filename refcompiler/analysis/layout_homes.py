@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from refcompiler.analysis.axis import MAX_ACCESS_BYTES, AxisAnalysis
+from refcompiler.analysis.dot_strategy import DotPlans
 from refcompiler.dialects.scf import Structured
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType, DType, element_of, shape_of
@@ -13,7 +14,6 @@ from refcompiler.layouts import (
     contiguous_elements,
     is_scannable,
     mixes_axis,
-    outer_product,
     scan,
 )
 
@@ -107,8 +107,8 @@ class Homes:
     in a layout asks for their operand in the layout before the change, where blocks are smaller.
     """
 
-    def __init__(self, func: Func, anchors: Anchors):
-        self.anchors = anchors
+    def __init__(self, func: Func, anchors: Anchors, dots: DotPlans):
+        self.anchors, self.dots = anchors, dots
         self.homes: dict[Value, LinearLayout | None] = {}
         self._block(func.body)
 
@@ -157,7 +157,7 @@ class Homes:
         if op.name in MEMORY:
             return self.access(op)
         if op.name == "dot":
-            return self.accumulator(op)
+            return self.dots.of(op).result
         if op.name == "reduce":
             return self.combined(op).slice(op.axis)
         if op.name == "scan":
@@ -175,10 +175,6 @@ class Homes:
             return home.transpose(op.order) if op.name == "trans" else home.reshape(result.type.shape)
         homes = (self.of(o) for o in op.operands)
         return next((h for h in homes if h is not None and h.shape == result.type.shape), None)
-
-    def accumulator(self, op: Op) -> LinearLayout:
-        """The layout in which a dot adds up."""
-        return outer_product(shape_of(op.result.type), self.anchors.num_warps)
 
     def combined(self, op: Op) -> LinearLayout:
         """The layout in which the operands of a reduction or a scan are combined."""

@@ -235,6 +235,16 @@ def erf(x: np.ndarray) -> np.ndarray:
     return np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
+TF32_DROPPED_BITS = 13
+
+
+def round_tf32(x: np.ndarray) -> np.ndarray:
+    """f32 rounded to 11 significant bits, ties away from zero (PTX cvt.rna.tf32.f32); NaN and infinity stay."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    rounded = (bits + np.uint32(1 << TF32_DROPPED_BITS - 1)) & np.uint32(-(1 << TF32_DROPPED_BITS) & 0xFFFFFFFF)
+    return np.where(np.isfinite(x), rounded.view(np.float32), x)
+
+
 def cast(x: np.ndarray, source: DType, target: DType) -> np.ndarray:
     """Numeric conversion with one rounding, to nearest even; integers wrap; bool is x != 0.
 

@@ -340,6 +340,16 @@ ROWS: tuple[Scalar, ...] = (
     _math("sqrt", np.sqrt, "sqrtf({x})", "sqrt({x})", "Square root, correctly rounded.", _SQRT, exact=True),
     Scalar("sqrt_rn", 1, (F32,), np.sqrt, "sqrtf({x})", _SQRT, "math.sqrt", "Square root, correctly rounded."),
     _math("rsqrt", numeric.rsqrt, "rsqrtf({x})", "rsqrt({x})", "Reciprocal square root."),
+    Scalar(
+        "round_tf32",
+        1,
+        (F32,),
+        numeric.round_tf32,
+        "round_tf32({x})",
+        "round_tf32",
+        "linalg.dot",
+        "x with 11 significant bits, ties away from zero (PTX cvt.rna.tf32.f32).",
+    ),
     _math("floor", np.floor, "floorf({x})", "floor({x})", "The largest integer not above x.", exact=True),
     _math("ceil", np.ceil, "ceilf({x})", "ceil({x})", "The smallest integer not below x.", exact=True),
 )

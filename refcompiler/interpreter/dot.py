@@ -12,8 +12,6 @@ from refcompiler.interpreter.reduction import full_axis
 from refcompiler.interpreter.values import Dense, Numbers, Poison, join_poison, ranked
 from refcompiler.ir.types import F64, element_of
 
-TF32_DROPPED_BITS = 13
-
 
 @interprets("dot")
 def dot(programs: Programs, op: Dot, x: Numbers, y: Numbers, acc: Numbers | None) -> Dense:
@@ -38,15 +36,8 @@ def dot(programs: Programs, op: Dot, x: Numbers, y: Numbers, acc: Numbers | None
 def _wide(data: np.ndarray, op: Dot) -> np.ndarray:
     """The operand's values in f64, cut to what the precision asks for where that is tf32."""
     if op.input_precision == "tf32":
-        data = to_tf32(data)
+        data = numeric.round_tf32(data)
     return data.astype(np.float64)
-
-
-def to_tf32(x: np.ndarray) -> np.ndarray:
-    """f32 rounded to 11 significant bits, ties away from zero (PTX cvt.rna.tf32.f32); NaN and infinity stay."""
-    bits = np.ascontiguousarray(x).view(np.uint32)
-    rounded = (bits + np.uint32(1 << TF32_DROPPED_BITS - 1)) & np.uint32(-(1 << TF32_DROPPED_BITS) & 0xFFFFFFFF)
-    return np.where(np.isfinite(x), rounded.view(np.float32), x)
 
 
 def _spread(poison: Poison | None, axis: int) -> Poison | None:

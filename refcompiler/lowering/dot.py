@@ -1,21 +1,64 @@
-"""Matrix products by fused multiply-add: operands come together in shared memory, threads add up outer products."""
+"""Matrix products: on tensor cores from fragments, or by fused multiply-add from shared memory."""
 
 from __future__ import annotations
 
+from refcompiler.dialects.simt.registers import count_of
+from refcompiler.dialects.simt.tensor_cores import COLUMNS, DEPTH_BITS, ROWS
 from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Block, Constant, Value
 from refcompiler.ir.types import F32, I32, DType, element_of
 from refcompiler.layouts import LinearLayout, row_major, shared_access
 from refcompiler.lowering.exchange import element_bytes, stored
 from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
+from refcompiler.target import WARP_SIZE
 
 
 @lowers("dot")
 def lower_dot(state: Lowering, op: Dot) -> None:
-    layout, result = layout_of(op.result), element_of(op.result.type)
+    """Sums of 16-bit floats are f32 until the end of one dot."""
+    result = element_of(op.result.type)
     wide = F32 if result.is_float and result.bits < 32 else result
     acc = Constant(0, wide) if op.acc is None else state.cast_to(state.vector(op.acc), wide)
-    acc = state.splat(acc, layout.num_registers)
+    acc = state.splat(acc, layout_of(op.result).num_registers)
+    total = STRATEGIES[op.strategy](state, op, acc, wide)
+    state.set(op.result, state.cast_to(total, result))
+
+
+def multiply_fragments(state: Lowering, op: Dot, acc: Value, wide: DType) -> Value:
+    """mma.sync over the tiles of each warp; "tf32x3" adds up three products of a coarse and a fine part."""
+    x, y = state.vector(op.x), state.vector(op.y)
+    element = element_of(op.x.type)
+    if element is not F32:
+        return _mma(state, op, x, y, acc)
+    coarse = [state.op("round_tf32", v) for v in (x, y)]
+    if op.input_precision == "tf32":
+        return _mma(state, op, *coarse, acc)
+    fine = [_rest(state, v, c) for v, c in zip((x, y), coarse, strict=True)]
+    acc = _mma(state, op, fine[0], coarse[1], acc)
+    acc = _mma(state, op, coarse[0], fine[1], acc)
+    return _mma(state, op, *coarse, acc)
+
+
+def _mma(state: Lowering, op: Dot, a: Value, b: Value, c: Value) -> Value:
+    """The op on registers, which have the order of its fragments."""
+    element = element_of(op.x.type)
+    shape = (ROWS, COLUMNS, DEPTH_BITS // element.bits)
+    along_k = op.depth // shape[2]
+    of_a, of_b = shape[0] * shape[2] // WARP_SIZE, shape[1] * shape[2] // WARP_SIZE
+    tiles = (count_of(a.type) // (of_a * along_k), count_of(b.type) // (of_b * along_k), along_k)
+    return state.op("mma_sync", a, b, c, shape=shape, tiles=tiles, tf32=element is F32)
+
+
+def _rest(state: Lowering, value: Value, coarse: Value) -> Value:
+    """What the coarse part lacks; of infinity nothing."""
+    rest = state.op("sub", value, coarse)
+    rest = state.op("select", state.op("cmp_eq", rest, rest), rest, Constant(0, F32))
+    return state.op("round_tf32", rest)
+
+
+def add_outer_products(state: Lowering, op: Dot, acc: Value, wide: DType) -> Value:
+    """Each thread adds up outer products in a loop over K."""
+    layout = layout_of(op.result)
     rows = _Operand(state, op.x, layout, dropped=layout.rank - 1, depth_axis=layout.rank - 1)
     columns = _Operand(state, op.y, layout, dropped=layout.rank - 2, depth_axis=layout.rank - 2)
     body = Block([Value(I32), Value(acc.type)])
@@ -28,8 +71,10 @@ def lower_dot(state: Lowering, op: Dot) -> None:
             total = state.op("add", state.op("mul", x, y), total)
         state.builder.op("yield", total)
     bounds = (state.constant(0), state.constant(op.depth), state.constant(1))
-    total = state.builder.op("for", *bounds, acc, regions=[body], types=[acc.type]).result
-    state.set(op.result, state.cast_to(total, result))
+    return state.builder.op("for", *bounds, acc, regions=[body], types=[acc.type]).result
+
+
+STRATEGIES = {"fma": add_outer_products, "mma": multiply_fragments}
 
 
 class _Operand:

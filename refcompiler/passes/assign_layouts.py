@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from refcompiler.analysis.axis import AxisAnalysis
+from refcompiler.analysis.dot_strategy import DotPlans
 from refcompiler.analysis.layout_homes import MEMORY, STRUCTURAL, Anchors, Homes
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.reduction import Combination
@@ -20,7 +21,8 @@ def assign_layouts(func: Func, context: Any) -> Func:
 
     Afterwards the operands of an elementwise op, load or store have one shape and one layout.
     """
-    homes = Homes(func, Anchors(func, AxisAnalysis(func), context.num_warps))
+    anchors = Anchors(func, AxisAnalysis(func), context.num_warps)
+    homes = Homes(func, anchors, DotPlans(func, context.num_warps, context.target))
     return _Assigner(func, homes, context.num_warps).run()
 
 
@@ -116,12 +118,14 @@ class _Assigner:
         self.values[op.result] = new.result
 
     def dot(self, op: Op) -> None:
-        """Operands in any layout, which come together through shared memory; the result is where it adds up."""
-        home = self.homes.of(op.result)
-        acc = None if op.acc is None else self.get(op.acc, home)
-        operands = (self.anywhere(op.x), self.anywhere(op.y), acc)
-        types = [_type_in(op.result.type, home)]
-        self.values[op.result] = self.emit(self.block, op.name, *operands, like=op, types=types, **op.attrs).result
+        """Operands in the layouts of their fragments, or in any where they come together through shared memory; the
+        result is where it adds up."""
+        plan = self.homes.dots.of(op)
+        operands = [self.at(o, layout) for o, layout in ((op.x, plan.x), (op.y, plan.y))]
+        acc = None if op.acc is None else self.get(op.acc, plan.result)
+        attrs = {**op.attrs, "strategy": plan.strategy}
+        types = [_type_in(op.result.type, plan.result)]
+        self.values[op.result] = self.emit(self.block, op.name, *operands, acc, like=op, types=types, **attrs).result
 
     def combine(self, op: Op) -> None:
         """A reduction or a scan, all of whose blocks come to one layout."""

@@ -35,6 +35,7 @@ class Dot(Op, name="dot", explicit_type=True, levels=BLOCKS):
     y = operand()
     acc = operand(optional=True)
     input_precision = attr(str, "ieee")
+    strategy = attr(str, "", doc="how it is served, once that is decided")
 
     @property
     def depth(self) -> int:

@@ -183,6 +183,12 @@ static __device__ const unsigned two_over_pi[8] = {
     return turns & 2 ? -y : y;
 }}
 """,
+    "round_tf32": f"""{_INLINE} float round_tf32(float x) {{
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return __uint_as_float(bits);
+}}
+""",
     "sin_f32": f"""// within 2 ULP for every x; sinf would put an array into local memory
 {_INLINE} float sin_f32(float x) {{
     float rest;

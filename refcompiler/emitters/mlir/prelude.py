@@ -176,6 +176,13 @@ def _to_bf16(dtype: DType) -> str:
     return _function(f"to_bf16_{dtype}", f"%x: {type_}", "bf16", body)
 
 
+ROUND_TF32 = """
+    %bits = llvm.call_intrinsic "llvm.nvvm.f2tf32.rna"(%x) : (f32) -> i32
+    %result = llvm.bitcast %bits : i32 to f32
+    llvm.return %result : f32
+"""
+
+
 PRELUDE: dict[str, Callable[[DType], str]] = {
     "int_div": _int_div,
     "int_rem": _int_rem,
@@ -188,6 +195,7 @@ PRELUDE: dict[str, Callable[[DType], str]] = {
     "quarter_turns": lambda dtype: QUARTER_TURNS,
     "sin_of_turns": lambda dtype: _function("sin_of_turns_f32", "%turns: i32, %rest: f32", "f32", SIN_OF_TURNS),
     "sin": lambda dtype: _function("sin_f32", "%x: f32", "f32", SIN),
+    "round_tf32": lambda dtype: _function("round_tf32_f32", "%x: f32", "f32", ROUND_TF32),
     "cos": lambda dtype: _function("cos_f32", "%x: f32", "f32", COS),
 }
 
