@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import count, item_bytes, rows_and_columns
+from refcompiler.kernels.arrays import count, empty_f32, item_bytes, rows_and_columns
 
 
 @triton.jit
@@ -50,11 +50,14 @@ def sum_kernel(x, out, n, part, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0), tl.sum(total, axis=0))
 
 
-PARTS = 528  # programs that share the work of one sum: four for each of the 132 SMs
+PARTS = 528  # programs that share the work of one sum: four for each of the 132 SMs of an H200
 
 
 def row_sum(x: Any, out: Any, **options: Any) -> Any:
-    """The sum of each row of a contiguous array along its last axis, in f32, into `out` of one element per row."""
+    """The sum of each row of a contiguous array along its last axis, in f32, into `out` of one element per row.
+
+    `options`, here and below, are constexprs and options of the launch that replace the default ones.
+    """
     rows, columns, stride = rows_and_columns(x)
     block = min(triton.next_power_of_2(max(columns, 1)), 16384 // item_bytes(x))
     chosen = {"BLOCK": block, "num_warps": max(1, min(8, block * item_bytes(x) // 1024))} | options
@@ -63,45 +66,31 @@ def row_sum(x: Any, out: Any, **options: Any) -> Any:
     return out
 
 
-def column_parts(rows: int, columns: int, item_bytes: int) -> int:
-    """How many parts of the rows :func:`column_sum` sums apart: enough programs, each with some rows."""
-    strips = triton.cdiv(columns, column_configuration(item_bytes)["BLOCK"])
-    return max(1, min(triton.cdiv(PARTS, strips), triton.cdiv(rows, 64)))
-
-
-def column_configuration(item_bytes: int) -> dict[str, int]:
-    """Strips of 512 bytes along the row."""
-    return {"ROWS": 32, "BLOCK": 512 // item_bytes, "num_warps": 8}
-
-
-def column_sum(x: Any, out: Any, partial: Any = None, **options: Any) -> Any:
-    """The sum of each column of a contiguous matrix, in f32, into `out` of one element per column.
-
-    `partial` is an f32 matrix of :func:`column_parts` rows for what the parts sum to, needed unless they are one.
-    """
+def column_sum(x: Any, out: Any, **options: Any) -> Any:
+    """The sum of each column of a contiguous matrix, in f32, into `out` of one element per column."""
     rows, columns, stride = rows_and_columns(x)
-    chosen = column_configuration(item_bytes(x)) | options
-    grid = triton.cdiv(columns, chosen["BLOCK"])
-    parts = 1 if partial is None else partial.shape[0]
+    chosen = {"ROWS": 32, "BLOCK": 512 // item_bytes(x), "num_warps": 8} | options
+    if not columns:
+        return out
+    strips = triton.cdiv(columns, chosen["BLOCK"])
+    parts = max(1, min(triton.cdiv(PARTS, strips), triton.cdiv(rows, 4 * chosen["ROWS"])))
     part = triton.cdiv(triton.cdiv(rows, parts), chosen["ROWS"]) * chosen["ROWS"]
-    target = out if parts == 1 else partial
-    column_sum_kernel[(grid, parts)](x, target, stride, rows, columns, part, **chosen)
+    partial = out if parts == 1 else empty_f32(x, (parts, columns))
+    column_sum_kernel[(strips, parts)](x, partial, stride, rows, columns, part, **chosen)
     if parts > 1:
-        rest = chosen | {"ROWS": min(chosen["ROWS"], triton.next_power_of_2(parts)), "BLOCK": 32}
-        column_sum_kernel[(triton.cdiv(columns, 32), 1)](partial, out, columns, parts, columns, parts, **rest)
+        last = chosen | {"ROWS": 64, "BLOCK": 32}
+        column_sum_kernel[(triton.cdiv(columns, 32), 1)](partial, out, columns, parts, columns, parts, **last)
     return out
 
 
-def total_sum(x: Any, out: Any, partial: Any = None, **options: Any) -> Any:
-    """The sum of all elements of a contiguous array, in f32, into `out` of one element.
-
-    `partial` is an f32 array of up to PARTS elements for what the parts sum to, needed for more than one part.
-    """
+def total_sum(x: Any, out: Any, **options: Any) -> Any:
+    """The sum of all elements of a contiguous array, in f32, into `out` of one element."""
     n = count(x)
     chosen = {"BLOCK": 16384 // item_bytes(x), "num_warps": 8} | options
-    parts = 1 if partial is None else count(partial)
+    parts = max(1, min(PARTS, triton.cdiv(n, chosen["BLOCK"])))
     part = triton.cdiv(triton.cdiv(n, parts), chosen["BLOCK"]) * chosen["BLOCK"]
-    sum_kernel[(parts,)](x, out if parts == 1 else partial, n, part, **chosen)
+    partial = out if parts == 1 else empty_f32(x, (parts,))
+    sum_kernel[(parts,)](x, partial, n, part, **chosen)
     if parts > 1:
-        sum_kernel[(1,)](partial, out, parts, triton.cdiv(parts, 1024) * 1024, **(chosen | {"BLOCK": 1024}))
+        sum_kernel[(1,)](partial, out, parts, 1024, **(chosen | {"BLOCK": 1024}))
     return out
