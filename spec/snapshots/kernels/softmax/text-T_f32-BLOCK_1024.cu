@@ -10,10 +10,14 @@ static __device__ __forceinline__ void load(R* to, const T* from) {
     for (int i = 0; i < N; ++i) to[i] = v.element[i];
 }
 
-extern "C" __global__ void __launch_bounds__(128, 1) softmax(const float* x, float* out, int stride, int n) {
+extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
+    const float* x,
+    float* out,
+    int stride,
+    int n) {
     extern __shared__ __align__(16) unsigned char shared[];
     const int tid = (int)threadIdx.x;
-    const int index = (int)(blockIdx.x * stride);
+    const long long index = (long long)(int)blockIdx.x * (long long)stride;
     const float* x_ptr = x + index;
     int index2[8];
     bool mask[8];
@@ -93,9 +97,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax(const float* x, flo
     for (int r = 0; r < 2; ++r) {
         sum8[r] = gathered2[2 * r] + gathered2[2 * r + 1];
     }
-    const float sum9 = sum8[0] + sum8[1];
+    const float quotient = 1.0f / (sum8[0] + sum8[1]);
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        if (mask[r]) out_ptr[index2[r]] = exp_value[r] / sum9;
+        if (mask[r]) out_ptr[index2[r]] = exp_value[r] * quotient;
     }
 }

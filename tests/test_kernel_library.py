@@ -1,0 +1,78 @@
+"""The kernel library: the sources of the features, and the launching functions against NumPy in f64."""
+
+import inspect
+import textwrap
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import yaml
+
+from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, softmax, transpose
+
+SPEC = Path(__file__).parents[1] / "spec"
+SOURCES = {
+    "softmax": (softmax.softmax_kernel, softmax.softmax_looped_kernel),
+    "layer_norm": (layer_norm.layer_norm_kernel, layer_norm.layer_norm_looped_kernel),
+    "rms_norm": (rms_norm.rms_norm_kernel, rms_norm.rms_norm_looped_kernel),
+    "transpose": (transpose.transpose_kernel,),
+    "reduce": (reduce.row_sum_kernel, reduce.column_sum_kernel, reduce.sum_kernel),
+}
+RNG = np.random.default_rng(0)
+TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(ml_dtypes.bfloat16): 4e-3}  # of the largest value
+
+
+@pytest.mark.parametrize("feature", SOURCES)
+def test_the_feature_has_the_source_of_the_library(feature):
+    programs = yaml.safe_load((SPEC / "features" / "kernels" / f"{feature}.yaml").read_text())["programs"].values()
+    written = {p["source"].strip() for p in programs}
+    assert written == {textwrap.dedent(inspect.getsource(kernel.fn)).strip() for kernel in SOURCES[feature]}
+
+
+def matrix(m, n, dtype):
+    return (RNG.normal(size=(m, n)) * 2 + 3).astype(dtype)
+
+
+def wide(x):
+    return np.asarray(x, np.float64)
+
+
+def close(found, exact, dtype):
+    return np.abs(wide(found) - exact).max() <= TOLERANCE[np.dtype(dtype)] * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("options", [{}, {"BLOCK": 64, "num_warps": 2}], ids=["resident", "looped"])
+@pytest.mark.parametrize(("m", "n"), [(3, 100), (2, 256), (0, 5), (2, 1)])
+def test_rows(dtype, options, m, n):
+    x, weight, bias = matrix(m, n, dtype), *matrix(2, n, dtype)
+    wide_x, out = wide(x), np.empty_like(x)
+    if not m:
+        assert softmax.softmax(x, out, **options) is out
+        return
+    e = np.exp(wide_x - wide_x.max(1, keepdims=True))
+    assert close(softmax.softmax(x, out, **options), e / e.sum(1, keepdims=True), dtype)
+    normal = (wide_x - wide_x.mean(1, keepdims=True)) / np.sqrt(wide_x.var(1, keepdims=True) + 1e-5)
+    exact = normal * wide(weight) + wide(bias)
+    assert close(layer_norm.layer_norm(x, weight, bias, out, **options), exact, dtype)
+    exact = wide_x / np.sqrt(np.square(wide_x).mean(1, keepdims=True) + 1e-6) * wide(weight)
+    assert close(rms_norm.rms_norm(x, weight, out, **options), exact, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("m", "n", "rows"), [(3, 100, 32), (400, 16, 16), (1, 1, 32)])
+def test_sums(dtype, m, n, rows):
+    x = matrix(m, n, dtype)
+    assert close(reduce.row_sum(x, np.empty(m, np.float32)), wide(x).sum(1), np.float32)
+    assert close(reduce.column_sum(x, np.empty(n, np.float32), ROWS=rows, BLOCK=16), wide(x).sum(0), np.float32)
+    assert close(reduce.total_sum(x, np.empty(1, np.float32), BLOCK=256), wide(x).sum(), np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int8])
+def test_moves(dtype):
+    x, y = matrix(37, 150, dtype), matrix(37, 150, dtype)
+    assert np.array_equal(transpose.transpose(x, np.empty((150, 37), dtype)), x.T)
+    assert np.array_equal(elementwise.copy(x, np.empty_like(x), BLOCK=256), x)
+    if dtype != np.int8:
+        assert np.array_equal(elementwise.add(x, y, np.empty_like(x), BLOCK=256), x + y)
