@@ -49,7 +49,7 @@ def attention(inputs: Inputs, params: Params, xp: Any = None) -> Refs:
     xp = REALS if reals else xp
     out, lse, shares = _online(xp, q, k, v, mask, scale)
     refs = {"out": out, "lse": lse}
-    if reals:
+    if reals and k.shape[-2] > 1:
         # without the second largest share (the largest is the maximum's, and rarely the one that is lost)
         second = np.argsort(shares, axis=-1)[..., -2:-1]
         share = np.take_along_axis(shares, second, -1)

@@ -6,6 +6,10 @@ import sys
 from math import prod
 from typing import Any
 
+from refcompiler.runtime import gpu
+
+HOPPER_MULTIPROCESSORS = 132
+
 
 def count(x: Any) -> int:
     """The number of elements."""
@@ -24,8 +28,15 @@ def rows_and_columns(x: Any) -> tuple[int, int, int]:
     return (count(x) // columns if columns else 0), columns, columns
 
 
-def empty_f32(x: Any, shape: tuple[int, ...]) -> Any:
-    """An f32 array of the library and on the device of ``x``, its elements unspecified."""
+def empty(x: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
+    """An array of the library and on the device of ``x``, its elements unspecified: of x's dtype, or of the one that
+    the library calls ``dtype``."""
     library = sys.modules[type(x).__module__.partition(".")[0]]
-    device = {"device": x.device} if library.__name__ == "torch" else {}
-    return library.empty(shape, dtype=library.float32, **device)
+    if library.__name__ == "torch":
+        return library.empty(shape, dtype=getattr(library, dtype) if dtype else x.dtype, device=x.device)
+    return library.empty(shape, dtype=dtype or x.dtype)
+
+
+def multiprocessors(device: int | None) -> int:
+    """Of a GPU; of arrays in host memory (None) those of an H100, for which the defaults are made."""
+    return HOPPER_MULTIPROCESSORS if device is None else gpu.multiprocessors(device)

@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import count, empty_f32, item_bytes, rows_and_columns
+from refcompiler.kernels.arrays import count, empty, item_bytes, rows_and_columns
 
 
 @triton.jit
@@ -75,7 +75,7 @@ def column_sum(x: Any, out: Any, **options: Any) -> Any:
     strips = triton.cdiv(columns, chosen["BLOCK"])
     parts = max(1, min(triton.cdiv(PARTS, strips), triton.cdiv(rows, 4 * chosen["ROWS"])))
     part = triton.cdiv(triton.cdiv(rows, parts), chosen["ROWS"]) * chosen["ROWS"]
-    partial = out if parts == 1 else empty_f32(x, (parts, columns))
+    partial = out if parts == 1 else empty(x, (parts, columns), "float32")
     column_sum_kernel[(strips, parts)](x, partial, stride, rows, columns, part, **chosen)
     if parts > 1:
         last = chosen | {"ROWS": 64, "BLOCK": 32}
@@ -89,7 +89,7 @@ def total_sum(x: Any, out: Any, **options: Any) -> Any:
     chosen = {"BLOCK": 16384 // item_bytes(x), "num_warps": 8} | options
     parts = max(1, min(PARTS, triton.cdiv(n, chosen["BLOCK"])))
     part = triton.cdiv(triton.cdiv(n, parts), chosen["BLOCK"]) * chosen["BLOCK"]
-    partial = out if parts == 1 else empty_f32(x, (parts,))
+    partial = out if parts == 1 else empty(x, (parts,), "float32")
     sum_kernel[(parts,)](x, partial, n, part, **chosen)
     if parts > 1:
         sum_kernel[(1,)](partial, out, parts, 1024, **(chosen | {"BLOCK": 1024}))

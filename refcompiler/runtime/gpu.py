@@ -108,6 +108,13 @@ def identity(device: int = 0) -> str:
     return f"{name}, {native_arch(device)}, driver interface {ask('cuDriverGetVersion')}"
 
 
+@functools.cache
+def multiprocessors(device: int = 0) -> int:
+    """How many multiprocessors GPU ``device`` has."""
+    attribute = driver().CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    return ask("cuDeviceGetAttribute", attribute, ask("cuDeviceGet", device))
+
+
 def gpu_info(device: int = 0) -> dict[str, Any]:
     """GPU ``device`` for reports: name, arch, driver and CUDA versions, multiprocessors, memory, highest clock."""
     attributes = driver().CUdevice_attribute
@@ -120,7 +127,7 @@ def gpu_info(device: int = 0) -> dict[str, Any]:
         "arch": native_arch(device),
         "driver": _driver_release(),
         "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
-        "multiprocessors": attribute(attributes.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, handle),
+        "multiprocessors": multiprocessors(device),
         "memory_bytes": ask("cuDeviceTotalMem", handle),
         "max_sm_clock_mhz": attribute(attributes.CU_DEVICE_ATTRIBUTE_CLOCK_RATE, handle) // 1000,
     }

@@ -1,0 +1,190 @@
+"""Attention forward in one pass over the keys: scores and probabilities never leave the registers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import refcompiler as triton
+import refcompiler.language as tl
+from refcompiler.errors import LaunchError
+from refcompiler.ir.types import DTYPES
+from refcompiler.kernels.arrays import empty
+from refcompiler.runtime import ArrayInfo, describe, native_arch
+from refcompiler.target import DEFAULT_TARGET, target
+
+LOG2_E = math.log2(math.e)
+
+
+@triton.jit
+def head_of(x, batch, head, stride_b, stride_h):
+    """The first row of a head."""
+    return x + batch.to(tl.int64) * stride_b + head.to(tl.int64) * stride_h
+
+
+@triton.jit
+def boxes_of(
+    x, batches, heads, count, stride_b, stride_h, stride_t,
+    ROWS: tl.constexpr, D: tl.constexpr, BD: tl.constexpr, BOXES: tl.constexpr,
+):  # fmt: skip
+    """A descriptor of all heads in boxes of ROWS rows; None unless BOXES."""
+    if BOXES:
+        return tl.make_tensor_descriptor(
+            x, [batches, heads, count, D], [stride_b, stride_h, stride_t, 1], [1, 1, ROWS, BD]
+        )
+    return None
+
+
+@triton.jit
+def load_rows(x, box, batch, head, start, count, stride, ROWS: tl.constexpr, D: tl.constexpr, BD: tl.constexpr,
+              MASKED: tl.constexpr):  # fmt: skip
+    """ROWS rows from `start` on as [ROWS, BD]; where MASKED, zeros past `count` rows. Zeros past D columns."""
+    if box is not None:
+        return box.load([batch, head, start, 0]).reshape(ROWS, BD)
+    rows = start + tl.arange(0, ROWS)
+    columns = tl.arange(0, BD)
+    at = x + rows.to(tl.int64)[:, None] * stride + columns[None, :]
+    if MASKED or D < BD:
+        return tl.load(at, mask=(rows < count)[:, None] & (columns < D)[None, :], other=0.0)
+    return tl.load(at)
+
+
+@triton.jit
+def attend(q, k, v, largest, total, acc, scale, visible, PRECISION: tl.constexpr):
+    """One block of keys joins the online softmax. `scale` is positive and in base 2; None: all keys are `visible`.
+
+    The power of two folds the scale into one multiply-add; a row that has seen no key keeps -inf as its largest.
+    """
+    scores = tl.dot(q, k.T, input_precision=PRECISION)
+    if visible is not None:
+        scores = tl.where(visible, scores, -float("inf"))
+    new = tl.maximum(largest, tl.max(scores, axis=1))
+    shift = tl.where(new == -float("inf"), 0.0, new) * scale
+    p = tl.exp2(scores * scale - shift[:, None])
+    keep = tl.exp2(largest * scale - shift)
+    total = total * keep + tl.sum(p, axis=1)
+    acc = tl.dot(p.to(v.dtype), v, acc * keep[:, None], input_precision=PRECISION)
+    return new, total, acc
+
+
+@triton.jit
+def attention_forward(
+    q, k, v, out, lse, stride_qb, stride_qh, stride_qt, stride_kb, stride_kh, stride_kt, stride_vb,
+    stride_vh, stride_vt, stride_ob, stride_oh, stride_ot, batches, heads, kv_heads, queries, keys, scale,
+    CAUSAL: tl.constexpr, HAS_LSE: tl.constexpr, BOXES: tl.constexpr, PRECISION: tl.constexpr,
+    D: tl.constexpr, BD: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """BM queries of one head; query i stands at key i + keys - queries. `lse` [batches, heads, queries] if HAS_LSE."""
+    tile = tl.program_id(0)
+    if CAUSAL:  # the longest rows first: the last programs to start end soon
+        tile = tl.num_programs(0) - 1 - tile
+    batch = tl.program_id(1) // heads
+    head = tl.program_id(1) % heads
+    kv_head = head // (heads // kv_heads)
+    start = tile * BM
+    q_box = boxes_of(q, batches, heads, queries, stride_qb, stride_qh, stride_qt, BM, D, BD, BOXES)
+    k_box = boxes_of(k, batches, kv_heads, keys, stride_kb, stride_kh, stride_kt, BN, D, BD, BOXES)
+    v_box = boxes_of(v, batches, kv_heads, keys, stride_vb, stride_vh, stride_vt, BN, D, BD, BOXES)
+    q = head_of(q, batch, head, stride_qb, stride_qh)
+    k = head_of(k, batch, kv_head, stride_kb, stride_kh)
+    v = head_of(v, batch, kv_head, stride_vb, stride_vh)
+    x = load_rows(q, q_box, batch, head, start, queries, stride_qt, BM, D, BD, True)
+    rows = start + tl.arange(0, BM)
+    columns = tl.arange(0, BN)
+    end = keys
+    whole = keys  # of these every row of the tile sees every one
+    if CAUSAL:
+        end = tl.minimum(keys, start + BM + keys - queries)
+        whole = tl.maximum(tl.minimum(keys, start + 1 + keys - queries), 0)
+    whole = whole // BN * BN
+    largest = tl.full((BM,), -float("inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    acc = tl.zeros((BM, BD), tl.float32)
+    for j in range(0, whole, BN):
+        y = load_rows(k, k_box, batch, kv_head, j, keys, stride_kt, BN, D, BD, False)
+        z = load_rows(v, v_box, batch, kv_head, j, keys, stride_vt, BN, D, BD, False)
+        largest, total, acc = attend(x, y, z, largest, total, acc, scale, None, PRECISION)
+    for j in range(whole, end, BN):
+        y = load_rows(k, k_box, batch, kv_head, j, keys, stride_kt, BN, D, BD, True)
+        z = load_rows(v, v_box, batch, kv_head, j, keys, stride_vt, BN, D, BD, True)
+        visible = (j + columns < keys)[None, :]
+        if CAUSAL:
+            visible = visible & (j + columns[None, :] <= rows[:, None] + (keys - queries))
+        largest, total, acc = attend(x, y, z, largest, total, acc, scale, visible, PRECISION)
+    acc = acc * (1.0 / tl.where(total == 0.0, 1.0, total))[:, None]
+    if HAS_LSE:
+        base = tl.where(largest == -float("inf"), 0.0, largest) * scale
+        at = (batch.to(tl.int64) * heads + head) * queries + rows
+        tl.store(lse + at, (base + tl.log2(total)) * 0.6931471805599453, mask=rows < queries)
+    width = tl.arange(0, BD)
+    at = head_of(out, batch, head, stride_ob, stride_oh) + rows.to(tl.int64)[:, None] * stride_ot + width[None, :]
+    tl.store(at, acc.to(out.dtype.element_ty), mask=(rows < queries)[:, None] & (width < D)[None, :])
+
+
+def configuration(depth: int, item_bytes: int, arch: str) -> dict[str, int]:
+    """BM, BN, num_warps and num_stages for heads of ``depth`` columns of elements of so many bytes."""
+    if item_bytes == 4:
+        return {"BM": 32, "BN": 32, "num_warps": 4, "num_stages": 2}
+    if arch == "sm_90a":
+        return {"BM": 128, "BN": 128 if depth <= 128 else 64, "num_warps": 8, "num_stages": 2}
+    return {"BM": 128 if depth <= 128 else 64, "BN": 64 if depth <= 128 else 32, "num_warps": 8, "num_stages": 2}
+
+
+def _fit(q: ArrayInfo, k: ArrayInfo, v: ArrayInfo, out: ArrayInfo) -> bool:
+    """Whether the shapes belong together and rows are contiguous."""
+    if len(q.shape) != 4 or len(k.shape) != 4 or k.shape != v.shape or q.shape != out.shape:
+        return False
+    matching = q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3] and k.shape[1] and q.shape[1] % k.shape[1] == 0
+    return bool(matching) and all(i.strides[3] == 1 or i.shape[3] == 1 or 0 in i.shape for i in (q, k, v, out))
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any = None,
+    lse: Any = None,
+    causal: bool = False,
+    softmax_scale: float | None = None,
+    precision: str = "ieee",
+    **options: Any,
+) -> Any:
+    """softmax(softmax_scale q k^T) v into `out` or a new array like q; the logarithms of the sums into `lse`, if given.
+
+    q is [batch, heads, queries, D], k and v [batch, kv_heads, keys, D], with contiguous rows: head h attends to head
+    h // (heads / kv_heads). The scale is positive, 1 / sqrt D if left out. causal: the last query stands at the last
+    key. lse is a contiguous float32 [batch, heads, queries]. `options` are constexprs and options of the launch that
+    replace the default ones.  Raises LaunchError for shapes that do not fit.
+    """
+    out = empty(q, tuple(q.shape)) if out is None else out
+    infos = [describe(x) for x in (q, k, v, out)]
+    shapes = [i.shape for i in infos]
+    if not _fit(*infos):
+        raise LaunchError("kernels.operands", f"q, k, v and out have shapes {shapes}, or rows that are not contiguous")
+    if lse is not None and (tuple(lse.shape) != shapes[0][:3] or not describe(lse).contiguous):
+        raise LaunchError("kernels.operands", f"lse is a contiguous array of shape {shapes[0][:3]}")
+    batches, heads, queries, depth = shapes[0]
+    kv_heads, keys = shapes[1][1:3]
+    scale = depth**-0.5 if softmax_scale is None else float(softmax_scale)
+    if not scale > 0:
+        raise LaunchError("kernels.scale", f"the scale must be positive, found {scale}")
+    if not batches * heads * queries:
+        return out
+    device, width = infos[0].device, DTYPES[infos[0].dtype].itemsize
+    arch = DEFAULT_TARGET.name if device is None else native_arch(device)
+    given = configuration(depth, width, arch) | options
+    boxes = target(arch).has_tma and keys > 0 and all(_is_box(i, width) for i in infos[:3])
+    strides = [s for i in infos for s in i.strides[:3]]
+    grid = (triton.cdiv(queries, given["BM"]), batches * heads)
+    attention_forward[grid](
+        *(q, k, v, out, out if lse is None else lse, *strides, batches, heads, kv_heads, queries, keys, scale * LOG2_E),
+        **{"CAUSAL": bool(causal), "HAS_LSE": lse is not None, "BOXES": boxes, "PRECISION": precision},
+        **{"D": depth, "BD": max(16, triton.next_power_of_2(depth))},
+        **given,
+    )
+    return out
+
+
+def _is_box(info: ArrayInfo, width: int) -> bool:
+    """Whether a descriptor can describe heads: rows at multiples of 16 bytes."""
+    return info.divisible_by_16 and all(s >= 0 and s * width % 16 == 0 for s in info.strides[:3])

@@ -1,0 +1,305 @@
+"""Matrix products of any size, strides and batch, with a bias and an activation where they leave the registers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import refcompiler as triton
+import refcompiler.language as tl
+from refcompiler.errors import LaunchError
+from refcompiler.ir.types import DTYPES
+from refcompiler.kernels.arrays import empty, multiprocessors
+from refcompiler.kernels.tiles import configuration
+from refcompiler.runtime import ArrayInfo, describe, native_arch
+from refcompiler.target import DEFAULT_TARGET, target
+
+
+@triton.jit
+def accumulator(a, BM: tl.constexpr, BN: tl.constexpr):
+    """Zeros in the dtype of a sum of products of what `a` points to."""
+    if a.dtype.element_ty == tl.int8:
+        return tl.zeros((BM, BN), tl.int32)
+    return tl.zeros((BM, BN), tl.float32)
+
+
+@triton.jit
+def activate(x, ACTIVATION: tl.constexpr):
+    """x after an activation, in float32; NaN stays NaN."""
+    if ACTIVATION == "relu":
+        x = tl.where(x < 0.0, 0.0, x)
+    if ACTIVATION == "gelu":
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    if ACTIVATION == "silu":
+        x = x / (1.0 + tl.exp(-x))
+    return x
+
+
+@triton.jit
+def tile_position(tile, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
+    """Row and column of a tile: GROUP rows of tiles are walked column by column, so that L2 keeps their operands."""
+    rows = tl.cdiv(M, BM)
+    columns = tl.cdiv(N, BN)
+    first = tile // (GROUP * columns) * GROUP
+    height = tl.minimum(rows - first, GROUP)
+    inside = tile % (GROUP * columns)
+    return first + inside % height, inside // height
+
+
+@triton.jit
+def matmul_pointers(
+    a, b, c, bias, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, stride_ab,
+    stride_bb, stride_cb, stride_cs, chunk, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    GROUP: tl.constexpr, EVEN_K: tl.constexpr, HAS_BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+):  # fmt: skip
+    """One tile of one batch; of K only the `chunk` that program_id(2) says."""
+    row, column = tile_position(tl.program_id(0), M, N, BM, BN, GROUP)
+    batch = tl.program_id(1).to(tl.int64)
+    begin = tl.program_id(2) * chunk
+    end = tl.minimum(begin + chunk, K)
+    rows = row * BM + tl.arange(0, BM)
+    columns = column * BN + tl.arange(0, BN)
+    depths = tl.arange(0, BK)
+    row_ok = (rows < M)[:, None]
+    column_ok = (columns < N)[None, :]
+    at_k = (begin + depths).to(tl.int64)
+    left = a + batch * stride_ab + rows.to(tl.int64)[:, None] * stride_am + at_k[None, :] * stride_ak
+    right = b + batch * stride_bb + at_k[:, None] * stride_bk + columns.to(tl.int64)[None, :] * stride_bn
+    step = tl.full((), BK, tl.int64)
+    acc = accumulator(a, BM, BN)
+    for k in range(begin, end, BK):
+        if EVEN_K:
+            x = tl.load(left, mask=row_ok, other=0.0)
+            y = tl.load(right, mask=column_ok, other=0.0)
+        else:
+            x = tl.load(left, mask=row_ok & (k + depths < end)[None, :], other=0.0)
+            y = tl.load(right, mask=column_ok & (k + depths < end)[:, None], other=0.0)
+        acc = tl.dot(x, y, acc, input_precision=PRECISION)
+        left += step * stride_ak
+        right += step * stride_bk
+    if HAS_BIAS:
+        acc += tl.load(bias + columns, mask=columns < N, other=0.0).to(tl.float32)[None, :]
+    acc = activate(acc, ACTIVATION)
+    out = c + batch * stride_cb + tl.program_id(2).to(tl.int64) * stride_cs
+    out += rows.to(tl.int64)[:, None] * stride_cm + columns.to(tl.int64)[None, :] * stride_cn
+    tl.store(out, acc.to(c.dtype.element_ty), mask=row_ok & column_ok)
+
+
+@triton.jit
+def matrix(x, batches, rows, columns, stride_batch, stride, BR: tl.constexpr, BC: tl.constexpr, BATCHED: tl.constexpr):
+    """A descriptor of matrices whose rows are contiguous, in boxes of [BR, BC]."""
+    if BATCHED:
+        return tl.make_tensor_descriptor(x, [batches, rows, columns], [stride_batch, stride, 1], [1, BR, BC])
+    return tl.make_tensor_descriptor(x, [rows, columns], [stride, 1], [BR, BC])
+
+
+@triton.jit
+def load_box(x, batch, row, column, BR: tl.constexpr, BC: tl.constexpr, BATCHED: tl.constexpr):
+    """The box [BR, BC] of a matrix at (row, column)."""
+    if BATCHED:
+        return x.load([batch, row, column]).reshape(BR, BC)
+    return x.load([row, column])
+
+
+@triton.jit
+def matmul_descriptors(
+    a, b, c, bias, batches, M, N, K, stride_a, stride_b, stride_c, stride_ab, stride_bb, stride_cb,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, TURN_A: tl.constexpr,
+    TURN_B: tl.constexpr, BATCHED: tl.constexpr, HAS_BIAS: tl.constexpr, PRECISION: tl.constexpr,
+    ACTIVATION: tl.constexpr,
+):  # fmt: skip
+    """Tiles of one batch from program_id(0) on, in steps of the number of programs; TURN_A: `a` lies as [K, M]."""
+    if TURN_A:
+        left = matrix(a, batches, K, M, stride_ab, stride_a, BK, BM, BATCHED)
+    else:
+        left = matrix(a, batches, M, K, stride_ab, stride_a, BM, BK, BATCHED)
+    if TURN_B:
+        right = matrix(b, batches, N, K, stride_bb, stride_b, BN, BK, BATCHED)
+    else:
+        right = matrix(b, batches, K, N, stride_bb, stride_b, BK, BN, BATCHED)
+    out = matrix(c, batches, M, N, stride_cb, stride_c, BM, BN, BATCHED)
+    batch = tl.program_id(1)
+    tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
+    for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0)):
+        row, column = tile_position(tile, M, N, BM, BN, GROUP)
+        row *= BM
+        column *= BN
+        acc = accumulator(a, BM, BN)
+        for k in range(0, K, BK):
+            if TURN_A:
+                x = load_box(left, batch, k, row, BK, BM, BATCHED).T
+            else:
+                x = load_box(left, batch, row, k, BM, BK, BATCHED)
+            if TURN_B:
+                y = load_box(right, batch, column, k, BN, BK, BATCHED).T
+            else:
+                y = load_box(right, batch, k, column, BK, BN, BATCHED)
+            acc = tl.dot(x, y, acc, input_precision=PRECISION)
+        if HAS_BIAS:
+            columns = column + tl.arange(0, BN)
+            acc += tl.load(bias + columns, mask=columns < N, other=0.0).to(tl.float32)[None, :]
+        z = activate(acc, ACTIVATION).to(c.dtype.element_ty)
+        if BATCHED:
+            out.store([batch, row, column], z.reshape(1, BM, BN))
+        else:
+            out.store([row, column], z)
+
+
+@triton.jit
+def add_splits(
+    parts, c, bias, N, count, stride_part, stride_cb, stride_cm, stride_cn, SPLITS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Partial products [SPLITS, count] in float32, added in their order; a batch has `count` elements in rows of N."""
+    batch = tl.program_id(1).to(tl.int64)
+    parts += batch * count
+    c += batch * stride_cb
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < count
+    acc = tl.load(parts + i, mask=mask)
+    for split in tl.static_range(1, SPLITS):
+        acc += tl.load(parts + split * stride_part + i, mask=mask)
+    if HAS_BIAS:
+        acc += tl.load(bias + i % N, mask=mask).to(tl.float32)
+    acc = activate(acc, ACTIVATION)
+    tl.store(c + i // N * stride_cm + i % N * stride_cn, acc.to(c.dtype.element_ty), mask=mask)
+
+
+ACTIVATIONS = ("none", "relu", "gelu", "silu")
+ADDED_AT_A_TIME = 1024  # elements of partial products, by one program
+
+
+class Operand(NamedTuple):
+    """A matrix, or a batch of them: extents and strides in elements, the bytes of an element, and whether its address
+    is a multiple of 16."""
+
+    batches: int
+    rows: int
+    columns: int
+    stride_batch: int
+    stride_row: int
+    stride_column: int
+    item_bytes: int
+    aligned: bool
+
+    @property
+    def turned(self) -> bool:
+        """Whether its columns are the contiguous ones."""
+        return self.stride_column != 1 and self.stride_row == 1
+
+    @property
+    def stride(self) -> int:
+        """The distance of its contiguous rows or columns."""
+        return self.stride_column if self.turned else self.stride_row
+
+    @property
+    def is_box(self) -> bool:
+        """Whether a descriptor can describe it: contiguous rows or columns at multiples of 16 bytes."""
+        distances = [self.stride, *([self.stride_batch] if self.batches > 1 else [])]
+        contiguous = 1 in (self.stride_row, self.stride_column)
+        return contiguous and self.aligned and all(d >= 0 and d * self.item_bytes % 16 == 0 for d in distances)
+
+
+def operand(info: ArrayInfo, what: str) -> Operand:
+    """An array as a matrix. Raises LaunchError unless it has two axes, or three."""
+    if len(info.shape) not in (2, 3):
+        raise LaunchError("kernels.operands", f"{what} has shape {info.shape}; expected [M, K] or [batch, M, K]")
+    batches = info.shape[0] if len(info.shape) == 3 else 1
+    stride = info.strides[0] if batches > 1 else 0
+    item_bytes = DTYPES[info.dtype].itemsize
+    return Operand(batches, *info.shape[-2:], stride, *info.strides[-2:], item_bytes, info.divisible_by_16)
+
+
+class Product(NamedTuple):
+    """What is to be multiplied, and how."""
+
+    a: Any
+    b: Any
+    c: Any
+    bias: Any
+    x: Operand
+    y: Operand
+    z: Operand
+    given: dict[str, Any]  # constexprs and options of the launch
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.x.rows, self.y.columns, self.x.columns
+
+    @property
+    def tiles(self) -> int:
+        return triton.cdiv(self.z.rows, self.given["BM"]) * triton.cdiv(self.z.columns, self.given["BN"])
+
+
+def _by_boxes(p: Product, programs: int) -> None:
+    strides = (p.x.stride, p.y.stride, p.z.stride, p.x.stride_batch, p.y.stride_batch, p.z.stride_batch)
+    turned = {"TURN_A": p.x.turned, "TURN_B": p.y.turned, "BATCHED": p.z.batches > 1}
+    grid = (min(p.tiles, programs), p.z.batches)
+    matmul_descriptors[grid](p.a, p.b, p.c, p.bias, p.z.batches, *p.sizes, *strides, **turned, **p.given)
+
+
+def _by_pointers(p: Product, splits: int = 1, stride_split: int = 0) -> None:
+    K, BK = p.x.columns, p.given["BK"]
+    strides = (p.x.stride_row, p.x.stride_column, p.y.stride_row, p.y.stride_column, p.z.stride_row, p.z.stride_column)
+    batch = (p.x.stride_batch, p.y.stride_batch, p.z.stride_batch)
+    chunk = triton.cdiv(triton.cdiv(K, splits), BK) * BK
+    grid = (p.tiles, p.z.batches, splits)
+    even = {"EVEN_K": K % BK == 0}
+    matmul_pointers[grid](p.a, p.b, p.c, p.bias, *p.sizes, *strides, *batch, stride_split, chunk, **even, **p.given)
+
+
+def _in_splits(p: Product, splits: int) -> None:
+    """Partial products in a workspace of float32, then their sum."""
+    M, N, batches = p.z.rows, p.z.columns, p.z.batches
+    parts = empty(p.a, (splits, batches, M, N), "float32")
+    z = p.z._replace(stride_batch=M * N, stride_row=N, stride_column=1)
+    given = p.given | {"HAS_BIAS": False, "ACTIVATION": "none"}
+    _by_pointers(p._replace(c=parts, z=z, given=given), splits, batches * M * N)
+    epilogue = {"HAS_BIAS": p.given["HAS_BIAS"], "ACTIVATION": p.given["ACTIVATION"], "SPLITS": splits}
+    strides = (batches * M * N, p.z.stride_batch, p.z.stride_row, p.z.stride_column)
+    grid = (triton.cdiv(M * N, ADDED_AT_A_TIME), batches)
+    add_splits[grid](parts, p.c, p.bias, N, M * N, *strides, **epilogue, BLOCK=ADDED_AT_A_TIME)
+
+
+def matmul(
+    a: Any, b: Any, out: Any = None, bias: Any = None, activation: str = "none", precision: str = "tf32", **options: Any
+) -> Any:
+    """activation(a b + bias), [M, N], into `out` or a new array of a's dtype (int32 for int8).
+
+    a is [M, K] or [batch, M, K], b [K, N] or [batch, K, N], with any strides; one without a batch axis is shared.
+    bias is [N] and contiguous; activation none, relu, gelu or silu; precision that of tl.dot for float32. `options` are
+    constexprs and options of the launch that replace the default ones, and SPLITS, into how many parts K is split.
+    Raises LaunchError for shapes that do not fit.
+    """
+    left, right = describe(a), describe(b)
+    x, y = operand(left, "a"), operand(right, "b")
+    batches = max(x.batches, y.batches)
+    if x.columns != y.rows or not {x.batches, y.batches} <= {1, batches}:
+        raise LaunchError(
+            "kernels.operands", f"a and b have shapes {left.shape} and {right.shape}; K or batches differ"
+        )
+    if activation not in ACTIVATIONS:
+        raise LaunchError("kernels.activation", f"activation {activation!r}; expected one of {', '.join(ACTIVATIONS)}")
+    shape = (x.rows, y.columns) if len(left.shape) == len(right.shape) == 2 else (batches, x.rows, y.columns)
+    if out is None:
+        out = empty(a, shape, "int32" if left.dtype == "i8" else None)
+    c = describe(out)
+    if c.shape != shape or (bias is not None and tuple(bias.shape) != shape[-1:]):
+        raise LaunchError("kernels.operands", f"out has shape {c.shape}, expected {shape}; a bias has {shape[-1:]}")
+    if not prod(shape):
+        return out
+    z = operand(c, "out")
+    arch = DEFAULT_TARGET.name if left.device is None else native_arch(left.device)
+    programs = multiprocessors(left.device)
+    given = configuration(x.rows, y.columns, x.columns, batches, x.item_bytes, arch, programs, precision) | options
+    splits = given.pop("SPLITS")
+    given |= {"HAS_BIAS": bias is not None, "PRECISION": precision, "ACTIVATION": activation}
+    product = Product(a, b, out, a if bias is None else bias, x, y, z, given)
+    if splits > 1:
+        _in_splits(product, splits)
+    elif x.columns and target(arch).has_tma and x.is_box and y.is_box and z.is_box and not z.turned:
+        _by_boxes(product, programs)
+    else:
+        _by_pointers(product)
+    return out

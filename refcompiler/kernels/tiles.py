@@ -1,0 +1,67 @@
+"""The default configuration of matrix products: tiles, warps, stages and splits by shape, dtype and architecture."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SKINNY = 32  # rows or columns of a result up to which memory limits the product, not arithmetic
+SHORTEST_SPLIT = 512  # elements of K; less is not worth a partial result of its own
+
+
+class Tile(NamedTuple):
+    """A tile of the result, BM rows of BN columns, BK elements of K at a time; ``speed`` relative to the best."""
+
+    BM: int
+    BN: int
+    BK: int
+    num_warps: int
+    num_stages: int
+    speed: float
+
+
+# BK is that of 16-bit elements. A larger tile reads less for each product, a smaller one fills the GPU at its end.
+WGMMA = (
+    Tile(128, 256, 64, 8, 4, 1.0),
+    Tile(128, 128, 64, 8, 5, 0.85),
+    Tile(64, 128, 64, 4, 5, 0.6),
+    Tile(64, 64, 64, 4, 6, 0.4),
+)
+MMA = (Tile(128, 128, 32, 8, 4, 1.0), Tile(64, 128, 32, 4, 4, 0.9), Tile(64, 64, 32, 4, 4, 0.65))
+FMA = (Tile(64, 64, 16, 4, 2, 1.0), Tile(32, 32, 16, 4, 2, 0.6))
+
+
+def configuration(
+    M: int, N: int, K: int, batches: int, item_bytes: int, arch: str, multiprocessors: int, precision: str
+) -> dict[str, int]:
+    """BM, BN, BK, GROUP, SPLITS, num_warps and num_stages of the product of [M, K] and [K, N] with elements of so many
+    bytes. ``precision`` is that of 4-byte elements."""
+    if min(M, N) <= SKINNY and item_bytes < 4:
+        return _skinny(M, N, K, batches, item_bytes, multiprocessors)
+    table = FMA if item_bytes == 8 or (item_bytes == 4 and precision == "ieee") else WGMMA if arch == "sm_90a" else MMA
+
+    def time(tile: Tile) -> float:
+        tiles = -(-M // tile.BM) * -(-N // tile.BN) * batches
+        return -(-tiles // multiprocessors) * tile.BM * tile.BN / tile.speed
+
+    best = min(table, key=time)
+    depth = best.BK if table is FMA else best.BK * 2 // item_bytes
+    return {
+        "BM": best.BM,
+        "BN": best.BN,
+        "BK": depth,
+        "GROUP": 8,
+        "SPLITS": 1,
+        "num_warps": best.num_warps,
+        "num_stages": best.num_stages,
+    }
+
+
+def _skinny(M: int, N: int, K: int, batches: int, item_bytes: int, multiprocessors: int) -> dict[str, int]:
+    """One operand is read once and the other stays in the cache: K is split until there are two tiles each."""
+    few, many = (16 if min(M, N) <= 16 else 32), 64
+    BM, BN = (few, many) if M <= N else (many, few)
+    BK = 256 // item_bytes
+    tiles = -(-M // BM) * -(-N // BN) * batches
+    wanted = -(-2 * multiprocessors // tiles)
+    splits = max(1, min(wanted, K // SHORTEST_SPLIT)) if item_bytes == 2 else 1
+    return {"BM": BM, "BN": BN, "BK": BK, "GROUP": 1, "SPLITS": splits, "num_warps": 4, "num_stages": 4}

@@ -1,0 +1,109 @@
+"""The launching function of matrix products: layouts, batches, splits and configurations, on NumPy arrays."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from refcompiler.errors import LaunchError
+from refcompiler.kernels.matmul import matmul, operand
+from refcompiler.kernels.tiles import configuration
+from refcompiler.runtime import describe
+
+SMALL = {"BM": 16, "BN": 32, "BK": 32, "num_warps": 4}
+RNG = np.random.default_rng(0)
+
+
+def whole(shape, dtype):
+    return RNG.integers(-4, 5, shape).astype(dtype)
+
+
+def product(a, b):
+    return np.matmul(a.astype(np.float64), b.astype(np.float64))
+
+
+@pytest.mark.parametrize("dtype, result", [(np.float16, np.float16), (ml_dtypes.bfloat16, ml_dtypes.bfloat16),
+                                           (np.float32, np.float32), (np.int8, np.int32)])  # fmt: skip
+@pytest.mark.parametrize("shape", [(40, 48, 64), (33, 17, 50), (1, 1, 1)])
+def test_dtypes_and_sizes(dtype, result, shape):
+    M, N, K = shape
+    a, b = whole((M, K), dtype), whole((K, N), dtype)
+    out = matmul(a, b, **SMALL)
+    assert out.dtype == result
+    assert (out.astype(np.float64) == product(a, b)).all()
+
+
+def held(x, turned):
+    """The same matrix with its columns contiguous."""
+    return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) if turned else x
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("turn_c", [False, True])
+def test_layouts(batch, turn_a, turn_b, turn_c):
+    a, b = (held(whole((*batch, *shape), np.float16), t) for shape, t in (((24, 40), turn_a), ((40, 56), turn_b)))
+    out = held(np.full((*batch, 24, 56), 7, np.float32), turn_c)
+    assert matmul(a, b, out, **SMALL) is out
+    assert (out == product(a, b)).all()
+
+
+def test_gaps_between_elements_and_a_shared_operand():
+    a, b = whole((3, 20, 64), np.float16)[:, :, ::2], whole((32, 24), np.float16)[::-1]
+    assert (matmul(a, b, **SMALL) == product(a, b)).all()
+
+
+def test_unaligned_operands():
+    a, b = whole(20 * 32 + 1, np.float16)[1:].reshape(20, 32), whole((32, 24), np.float16)
+    assert not operand(describe(a), "a").is_box
+    assert (matmul(a, b, **SMALL) == product(a, b)).all()
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("splits", [2, 5])
+def test_splits(batch, splits):
+    a, b = whole((*batch, 16, 160), ml_dtypes.bfloat16), whole((*batch, 160, 40), ml_dtypes.bfloat16)
+    bias = whole((40,), ml_dtypes.bfloat16)
+    out = matmul(a, b, np.empty((*batch, 16, 40), np.float32), bias, "relu", SPLITS=splits, **SMALL)
+    assert (out == np.maximum(product(a, b) + bias.astype(float), 0)).all()
+
+
+def test_bias_and_activation():
+    a, b, bias = whole((24, 32), np.float16), whole((32, 40), np.float16), whole((40,), np.float16)
+    out = matmul(a, b, np.empty((24, 40), np.float32), bias, "silu", **SMALL)
+    x = product(a, b) + bias
+    assert np.allclose(out, x / (1 + np.exp(-x)), rtol=1e-5)
+
+
+def test_nothing_to_add_up_and_nothing_to_write():
+    bias = whole((24,), np.float16)
+    out = matmul(np.empty((20, 0), np.float16), np.empty((0, 24), np.float16), bias=bias, activation="relu", **SMALL)
+    assert (out == np.maximum(bias, 0)).all()
+    assert matmul(np.empty((0, 16), np.float16), np.empty((16, 24), np.float16)).shape == (0, 24)
+
+
+@pytest.mark.parametrize("a, b, out, options, message", [
+    ((4, 8), (9, 4), None, {}, "K or batches differ"),
+    ((2, 4, 8), (3, 8, 4), None, {}, "K or batches differ"),
+    ((8,), (8, 4), None, {}, "a has shape"),
+    ((4, 8), (8, 4), (4, 5), {}, "out has shape"),
+    ((4, 8), (8, 4), None, {"activation": "tanh"}, "expected one of none, relu"),
+])  # fmt: skip
+def test_shapes_that_do_not_fit_are_refused(a, b, out, options, message):
+    arrays = [np.zeros(shape, np.float16) if shape else None for shape in (a, b, out)]
+    with pytest.raises(LaunchError, match=message):
+        matmul(*arrays, **options)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("item_bytes", [1, 2, 4])
+def test_configurations_are_legal_and_fill_the_gpu(arch, item_bytes):
+    for M, N, K in [(8192, 8192, 8192), (1024, 1024, 1024), (16, 8192, 8192), (8192, 8, 4096), (1, 1, 1)]:
+        c = configuration(M, N, K, 1, item_bytes, arch, 132, "tf32")
+        assert all(c[n] & (c[n] - 1) == 0 for n in ("BM", "BN", "BK", "num_warps"))
+        assert c["BK"] >= 16 and 1 <= c["SPLITS"] <= max(1, K // 512)
+    big, small = (configuration(n, n, n, 1, 2, "sm_90a", 132, "tf32") for n in (8192, 1024))
+    assert (big["BM"], big["BN"], big["BK"], big["num_warps"]) == (128, 256, 64, 8)
+    assert small["BM"] * small["BN"] < big["BM"] * big["BN"]
+    skinny = configuration(16, 8192, 8192, 1, 2, "sm_90a", 132, "tf32")
+    assert skinny["BM"] == 16 and skinny["SPLITS"] * (8192 // skinny["BN"]) >= 2 * 132
