@@ -65,6 +65,12 @@ def version() -> str:
         return "0+checkout"
 
 
+def commit() -> dict[str, Any]:
+    """The commit of the checkout, and whether anything in it differs from that."""
+    name, dirty = _commit()
+    return {"commit": name, "dirty": dirty}
+
+
 def _commit() -> tuple[str, bool]:
     def git(*words: str) -> str:
         try:

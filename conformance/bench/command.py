@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from conformance.model import PEERS
-from conformance.options import example, features_of, select_argument, spec_option
+from conformance.options import Output, example, features_of, select_argument, spec_option
 from conformance.results import EXIT
+
+SECONDS, QUICK_SECONDS = 1.5, 0.4  # of rounds for each line
 
 
 def _peers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -25,43 +29,139 @@ def _peers(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 
 @click.command(
     "bench",
-    epilog=example("tilespec bench --dry-run\ntilespec bench kernels.softmax --peers copy,compile --quick"),
+    epilog=example(
+        "tilespec bench --dry-run\ntilespec bench kernels.softmax --peers copy,compile --quick\n"
+        "tilespec bench --sizes 'M=65536;N=1024' --json out/bench.json --out out/bench --check\n"
+        "tilespec bench --from out/bench.json --out out/bench"
+    ),
 )
 @select_argument
 @click.option("--peers", callback=_peers, help=f"Only these, separated by commas: {', '.join(PEERS)}.")
+@click.option("--sizes", multiple=True, metavar="NAME=VALUE;...", help="Only lines with these parameters.")
 @click.option("--quick", is_flag=True, help="The few sizes that the features name for a short run.")
+@click.option("--check", is_flag=True, help="Exit code 10 if a ratio is under its floor.")
+@click.option("--json", "json_file", type=Output(folder=False), help="Write timings and conclusions.")
+@click.option("--out", type=Output(folder=True), help="Write bench.json, bench.md and the roofline pictures.")
+@click.option(
+    "--from",
+    "recorded",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Judge the timings of a file that --json wrote, instead of measuring; needs no GPU.",
+)
+@click.option("--seconds", type=click.FloatRange(0.05), help="Of measuring, for each line.")
+@click.option("--seed", type=click.IntRange(0), help="Of the inputs; another one each run if left out.")
 @click.option("--dry-run", is_flag=True, help="List what would be measured.")
 @spec_option
 @click.pass_obj
-def bench(
-    console: Any, select: tuple[str, ...], peers: tuple[str, ...], quick: bool, dry_run: bool, spec: Path | None
-) -> None:
+def bench(console: Any, /, recorded: Path | None, spec: Path | None, dry_run: bool, check: bool, **asked: Any) -> None:
     """Measure kernels against their peers on this GPU.
 
     SELECT is a feature, a benchmark, one line of it, or any text with *: kernels.softmax, kernels.softmax/rows,
-    "kernels.softmax/rows:T=f32;*".
+    "kernels.softmax/rows:T=f32;*". Exit code 1 if a result is wrong, 5 if nothing was measured.
     """
+    from conformance.bench import document, tables
+
+    if recorded is not None:
+        made = document.read(recorded)
+    else:
+        chosen = _lines(spec, asked["select"], asked["sizes"], asked["quick"])
+        if dry_run:
+            _list(chosen, asked["peers"], console)
+            sys.exit(EXIT["ok"] if chosen else EXIT["nothing"])
+        made = _measured(chosen, console, asked)
+    tables.show(made, console)
+    _write(made, asked["json_file"], asked["out"])
+    sys.exit(exit_code(made, check))
+
+
+def exit_code(made: dict[str, Any], check: bool) -> int:
+    """Of a judged document: wrong results before missed floors, which count when asked for."""
+    if not made["lines"]:
+        return EXIT["nothing"]
+    verdict = made["verdict"]
+    if verdict["wrong"]:
+        return EXIT["failures"]
+    return EXIT["budgets"] if check and verdict["slow"] else EXIT["ok"]
+
+
+def _lines(spec: Path | None, select: Sequence[str], sizes: Sequence[str], quick: bool) -> list[Any]:
     from conformance import benchmarks
+    from conformance.errors import SpecError
 
     features, _ = features_of(spec)
     chosen = benchmarks.collect(features, select, quick=quick)
-    if dry_run:
-        _list(chosen, peers, console)
-        sys.exit(EXIT["ok"] if chosen else EXIT["nothing"])
-    click.echo("error: no GPU can be used, so nothing was measured; --dry-run lists what would be", err=True)
-    sys.exit(EXIT["nothing"])
+    for text in sizes:
+        wanted = set(text.split(";"))
+        chosen = [line for line in chosen if wanted <= set(line.label.split(";"))]
+    if not chosen and (sizes or select):
+        raise SpecError("select.nothing", f"no line has {', '.join(sizes)}", hint="tilespec bench --dry-run lists them")
+    return chosen
 
 
 def _list(chosen: Sequence[Any], peers: Sequence[str], console: Any) -> None:
     """One line each: what is measured, its work, against whom."""
     for line in chosen:
-        against = [p for p in line.benchmark.every_peer if not peers or p in peers]
-        console.print(
-            f"{line.id}  {work(line)}  against {', '.join(against) or 'nothing'}", highlight=False, markup=False
-        )
+        against = ", ".join(_chosen_peers(line, peers)) or "nothing"
+        console.print(f"{line.id}  {work(line)}  against {against}", highlight=False, markup=False)
     console.print(f"{len(chosen)} lines")
+
+
+def _chosen_peers(line: Any, peers: Sequence[str]) -> list[str]:
+    """The peers of a line, or those that the command names."""
+    return [p for p in PEERS if p in peers] if peers else list(line.benchmark.every_peer)
 
 
 def work(line: Any) -> str:
     """The work of one call: `268 MB`, `1100 GFLOP`."""
     return f"{line.flops / 1e9:.4g} GFLOP" if line.flops else f"{line.bytes / 1e6:.4g} MB"
+
+
+def _measured(chosen: Sequence[Any], console: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    """Measure every line, one after the other, with a word on each as it is done."""
+    from conformance import report_data
+    from conformance.bench import document, machine
+
+    try:
+        machine.need_gpu()
+    except machine.NoGpu as lack:
+        click.echo(f"error: no GPU can be used, so nothing was measured: {lack}", err=True)
+        click.echo("  --dry-run lists what would be measured; --from FILE judges recorded timings", err=True)
+        sys.exit(EXIT["nothing"])
+    from conformance.bench import measuring
+
+    began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
+    seed = asked["seed"] if asked["seed"] is not None else time.time_ns() % 1_000_000
+    seconds = asked["seconds"] or (QUICK_SECONDS if asked["quick"] else SECONDS)
+    entries = []
+    for line in chosen:
+        if console.is_terminal:
+            console.print(f"measuring {line.id}", style="dim", highlight=False, markup=False)
+        found = measuring.measure(line, _chosen_peers(line, asked["peers"]), seconds, seed)
+        state = machine.state()
+        entries.append({**document.line_entry(line), **found.to_json(), "state": state})
+        del found
+        measuring.release()
+    run = {
+        "started": started,
+        "seconds": time.perf_counter() - began,
+        "select": list(asked["select"]),
+        "quick": asked["quick"],
+        "seed": seed,
+        **report_data.commit(),
+    }
+    return document.document(entries, machine.machine(), run)
+
+
+def _write(made: dict[str, Any], json_file: Path | None, out: Path | None) -> None:
+    from conformance import output
+    from conformance.bench import document, tables
+
+    if json_file is not None:
+        document.write(made, json_file)
+    if out is not None:
+        from conformance.bench import roofline
+
+        document.write(made, out / "bench.json")
+        output.write(out / "bench.md", tables.markdown(made))
+        for path in roofline.draw(made, out):
+            click.echo(f"wrote {path}")

@@ -1,0 +1,200 @@
+"""The results of `tilespec bench` as one JSON document: timings as measured, and what is concluded from them.
+
+Conclusions follow from the timings alone, so a document that was read is judged again: `judge` is the only place where
+a ratio is made or compared with a floor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from conformance import output
+from conformance.bench import ceilings
+from conformance.bench.statistics import Ratio, geometric_mean, median, ratio
+from conformance.benchmarks import Line
+from conformance.errors import SpecError
+from conformance.loader import spec_root
+
+VERSION = 1
+# Faster than the pins of the memory or the multipliers can be: something was not measured.
+IMPLAUSIBLE = 1.02
+
+
+def line_entry(line: Line) -> dict[str, Any]:
+    """What a line asks for, without timings."""
+    b = line.benchmark
+    return {
+        "id": line.id,
+        "feature": line.feature,
+        "benchmark": b.id,
+        "operation": b.operation,
+        "params": dict(line.params),
+        "dtype": line.dtypes[next(a.name for a in b.arguments if a.is_array)],
+        "bytes": line.bytes,
+        "flops": line.flops,
+        "floors": dict(b.floors),
+        "aims": dict(b.aims),
+        "means": dict(b.means),
+    }
+
+
+def document(lines: Sequence[Mapping[str, Any]], machine: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole, judged. `lines` are entries with contestants; `run` says when, how long, what was selected."""
+    made = {"bench": VERSION, "run": dict(run), "machine": dict(machine), "lines": [dict(line) for line in lines]}
+    return judge(made)
+
+
+def judge(made: dict[str, Any]) -> dict[str, Any]:
+    """Medians, rates, ratios with intervals, floors met or missed, and means: from the timings, in place."""
+    for line in made["lines"]:
+        _judge_line(line, made["machine"])
+    made["means"] = list(_means(made["lines"]))
+    made["verdict"] = _verdict(made)
+    return made
+
+
+def _judge_line(line: dict[str, Any], machine: Mapping[str, Any]) -> None:
+    by_name = {c["name"]: c for c in line["contestants"]}
+    for c in line["contestants"]:
+        if c["times_us"]:
+            c["median_us"] = median(c["times_us"])
+            c["bytes_per_second"] = line["bytes"] / c["median_us"] * 1e6
+            if line["flops"] and c["name"] != "copy":
+                c["flops_per_second"] = line["flops"] / c["median_us"] * 1e6
+    mine = by_name["ours"]
+    _check_plausible(mine, line, machine)
+    line["ratios"] = {}
+    for name, c in by_name.items():
+        if name == "ours":
+            continue
+        floor, aim = line["floors"].get(name), line["aims"].get(name)
+        if not _has_speed(mine) or not _has_speed(c):
+            if floor is not None and not _has_speed(mine):
+                line["ratios"][name] = {"floor": floor, "met": False, "why": mine.get("why") or mine["status"]}
+            continue
+        found = ratio(mine["times_us"], c["times_us"])
+        line["ratios"][name] = _compared(found, floor, aim)
+
+
+def _has_speed(c: Mapping[str, Any]) -> bool:
+    """A contestant that was wrong has no speed."""
+    return c["status"] == "right" and bool(c["times_us"])
+
+
+def _check_plausible(mine: dict[str, Any], line: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
+    """A rate above what the hardware can do is a mistake in the measurement or in the work that the line states."""
+    if not _has_speed(mine):
+        return
+    dtype = "tf32" if line["params"].get("PRECISION") == "tf32" else line["dtype"]
+    bounds = {
+        "bytes_per_second": ceilings.bytes_per_second(machine),
+        "flops_per_second": ceilings.flops_per_second(machine, dtype),
+    }
+    for rate, most in bounds.items():
+        if most is not None and mine.get(rate, 0.0) > most * IMPLAUSIBLE:
+            mine["status"], mine["why"] = "implausible", f"{mine[rate]:.4g} {rate}, the hardware can do {most:.4g}"
+
+
+def _compared(found: Ratio, floor: float | None, aim: float | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"value": found.value, "low": found.low, "high": found.high}
+    if floor is not None:
+        entry.update(floor=floor, met=found.low >= floor)
+    if aim is not None:
+        entry.update(aim=aim, reached=found.value >= aim)
+    return entry
+
+
+def _means(lines: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
+    """For each benchmark and peer the geometric mean over all its lines; with a floor where one is asked for."""
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for line in lines:
+        for name, entry in line["ratios"].items():
+            if "value" in entry:
+                groups.setdefault((line["feature"], line["benchmark"], name), []).append(line)
+    for (feature, benchmark, name), members in groups.items():
+        floor = members[0]["means"].get(name)
+        if len(members) < 2 and floor is None:
+            continue
+        pairs = [(_times(m, "ours"), _times(m, name)) for m in members]
+        entry = _compared(geometric_mean(pairs), floor, None)
+        yield {"feature": feature, "benchmark": benchmark, "peer": name, "lines": len(members), **entry}
+
+
+def _times(line: Mapping[str, Any], name: str) -> list[float]:
+    return next(c["times_us"] for c in line["contestants"] if c["name"] == name)
+
+
+def _verdict(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Counts, and sentences for what is wrong and what is too slow."""
+    wrong, slow, peers_absent = [], [], set()
+    for line in made["lines"]:
+        mine = next(c for c in line["contestants"] if c["name"] == "ours")
+        if mine["status"] != "right":
+            wrong.append(f"{line['id']}: {mine['status']}: {mine.get('why', '')}")
+        for name, entry in line["ratios"].items():
+            if entry.get("met") is False and "value" in entry:
+                slow.append(f"{line['id']}: {_text(entry)} of {name}, floor {entry['floor']:g}")
+        peers_absent |= {
+            f"{c['name']}: {c.get('why', '')}" for c in line["contestants"] if c["name"] != "ours" and not c["times_us"]
+        }
+    for entry in made["means"]:
+        if entry.get("met") is False:
+            place = f"{entry['feature']}/{entry['benchmark']}"
+            slow.append(f"{place}: mean {_text(entry)} of {entry['peer']}, floor {entry['floor']:g}")
+    floors = [e for line in made["lines"] for e in line["ratios"].values() if "floor" in e]
+    met = sum(bool(e["met"]) for e in floors)
+    return {"floors": len(floors), "met": met, "wrong": wrong, "slow": slow, "absent": sorted(peers_absent)}
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    return f"{entry['value']:.3f} [{entry['low']:.3f}, {entry['high']:.3f}]"
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Any:
+    schema = json.loads((spec_root() / "schema" / "bench.schema.json").read_text(encoding="utf-8"))
+    return jsonschema.Draft202012Validator(schema)
+
+
+def write(made: Mapping[str, Any], path: Path) -> None:
+    """Validate and write, one line of the table on one line of text."""
+    _validator().validate(made)
+    parts = []
+    for key, value in made.items():
+        if key == "lines" and value:
+            rows = ",\n".join("  " + _compact(row) for row in value)
+            parts.append(f" {json.dumps(key)}: [\n{rows}\n ]")
+        else:
+            parts.append(f" {json.dumps(key)}: {_compact(value)}")
+    output.write(path, "{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(_rounded(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to six digits: a clock is not finer, and the file stays readable."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {k: _rounded(v) for k, v in value.items()}
+    return [_rounded(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A document from a file, validated and judged anew. Raises SpecError (bench.invalid) with the reason."""
+    try:
+        made = json.loads(path.read_text(encoding="utf-8"))
+        _validator().validate(made)
+        return judge(made)
+    except jsonschema.ValidationError as e:
+        raise SpecError("bench.invalid", f"not a benchmark document: {e.json_path}: {e.message}", str(path)) from e
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, ValueError, StopIteration, KeyError) as e:
+        raise SpecError("bench.invalid", f"not a benchmark document: {e}", str(path)) from e
