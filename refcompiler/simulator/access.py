@@ -192,9 +192,14 @@ def race(m: Machine, access: Access, memory: Memory, addresses, who, found: Conf
     other = "several threads" if found.other == MANY else m.name(found.other)
     verb_line = f"{m.name(mine)} {verb} {place} that {other} {found.did}"
     if not found.between_ctas:
-        return m.error(access.op, f"{access.spec}#E1", f"{verb_line}, without a barrier between")
+        return m.error(access.op, f"{access.spec}#E1", f"{verb_line}, without {_missing(m, found)}")
     notes = ["programs of one launch run in any order: only atomics may meet"]
     return m.error(access.op, "memory.order#E1", f"{verb_line}: a conflict between programs", notes=notes)
+
+
+def _missing(m: Machine, found: Conflict) -> str:
+    """What would have ordered two accesses; a copy is waited for."""
+    return "a wait for it" if m.copies is not None and m.copies.order.is_agent(found.other) else found.missing
 
 
 def _array(m: Machine, address: int) -> str:

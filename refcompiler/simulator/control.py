@@ -8,6 +8,7 @@ import numpy as np
 
 from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.scf import If, While
+from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.tensor_cores import MmaSync
 from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.ir.core import Block, Op
@@ -15,7 +16,9 @@ from refcompiler.ir.types import DType, element_of
 from refcompiler.simulator.machine import STEPS, Machine, Pause, Step, Waiting, numpy_type, registers_of, steps
 from refcompiler.simulator.values import elementwise
 
-_NO_INSTRUCTION = frozenset({"splat", "extract", "pack", "constants", "shared_alloc", "assert"})
+_NO_INSTRUCTION = frozenset(
+    {"splat", "extract", "pack", "constants", "shared_alloc", "mbarrier_alloc", "tensor_map", "assert"}
+)
 _CLASSES = {
     "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
     **dict.fromkeys(SHUFFLES, "shuffle"),
@@ -30,6 +33,8 @@ def instruction_class(op: Op) -> tuple[str, int]:
         return "", 0
     if isinstance(op, MmaSync):
         return "tensor", op.instructions
+    if isinstance(op, PtxOp):
+        return ("asynchronous", registers_of(op.index) if op.name == "cp_async" else 1)
     if op.name in _CLASSES:
         data = op.results[0] if op.results else None
         address = next((getattr(op, f) for f in ("pointer", "index") if hasattr(op, f)), data)
@@ -72,7 +77,7 @@ def make_step(op: Op) -> Step:
     return elementwise(op) if isinstance(op, Elementwise) else STEPS[op.name](op)
 
 
-@steps("shared_alloc")
+@steps("shared_alloc", "mbarrier_alloc", "tensor_map")
 def shared_alloc(op: Op) -> Step:
     return lambda m: None
 

@@ -10,10 +10,15 @@ import numpy as np
 
 from refcompiler.analysis.pointers import Pointers
 from refcompiler.dialects.atomic import Atomic
+from refcompiler.dialects.simt.asynchronous import PtxOp
+from refcompiler.dialects.simt.tensor_maps import Placed, tensor_maps, written_through
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType
 from refcompiler.simulator import access, atomic, exchange, tensor_cores, values  # noqa: F401  they register the steps
+from refcompiler.simulator.agents import AgentOrder
+from refcompiler.simulator.asynchronous import check_ended, granules
 from refcompiler.simulator.control import Region
+from refcompiler.simulator.copies import Copies
 from refcompiler.simulator.counts import Counts
 from refcompiler.simulator.machine import Machine, numpy_type, registers_of
 from refcompiler.simulator.memory import GlobalMemory, Order
@@ -45,7 +50,24 @@ class Program:
         pointers = Pointers(func)
         stores = [op.pointer for op in ops if op.name == "st_global" or isinstance(op, Atomic)]
         self.written = frozenset().union(*(pointers.parameters(p) for p in stores)) if stores else frozenset()
+        mapped = written_through(func)
+        self.written |= {p for p in func.params if p.name in mapped}
+        self.maps = tensor_maps(func)
+        self.asynchronous = any(isinstance(op, PtxOp) for op in ops)
+        self.slots: dict[Value, int] = {}  # the number of the first barrier of each buffer of them
+        barriers = 0
+        for op in ops:
+            if op.name == "mbarrier_alloc":
+                self.slots[op.result] = barriers
+                barriers += op.count
+        self.numbers = AgentOrder(0, self.threads, 0, barriers).numbers if self.asynchronous else self.threads
         self.apart = not any(isinstance(op, Atomic) and op.sem != "relaxed" for op in ops)
+
+    def order(self, cta: int, ctas: int, now: int) -> Order:
+        """What orders accesses of ``ctas`` CTAs, of which ``cta`` is the number of the first."""
+        if self.asynchronous:
+            return AgentOrder(cta * self.numbers, self.threads, now, sum(v.type.count for v in self.slots))
+        return Order(cta * self.threads, self.threads, ctas, now, self.warps_apart)
 
     @property
     def ctas_at_once(self) -> int:
@@ -59,22 +81,24 @@ def run(
     *,
     count: bool = True,
     origins: Mapping[str, int] | None = None,
+    early_copies: bool = False,
 ) -> Counts:
     """Run a SIMT function for every CTA of ``grid``, writing into the arrays of ``args`` in place; gives the counts.
 
     ``args`` maps each parameter to a scalar or a contiguous NumPy array; ``origins`` gives the index of the element
     that a pointer is the address of, where that is not the first. Raises RunError for what the threads do wrong,
     located, with the clause that it breaks; the arrays then hold what they held before. Without ``count`` all counts
-    stay 0, which saves time.
+    stay 0, which saves time. Asynchronous copies end as late as they may, or with ``early_copies`` when they start.
     """
     program = Program(func)
     x, y, z = (*grid, 1, 1)[:3]
     extents = (x, y, z)
     arrays = {str(p.name): args[p.name] for p in func.params if isinstance(p.type, PointerType)}
-    rows = program.threads // 32 if program.warps_apart else 1
+    rows = program.threads // 32 + program.asynchronous if program.warps_apart else 1
     stored = {i for i, name in enumerate(arrays) if any(str(p.name) == name for p in program.written)}
-    memory = GlobalMemory(list(arrays.values()), stored, program.global_granule, rows, program.threads, program.apart)
+    memory = GlobalMemory(list(arrays.values()), stored, program.global_granule, rows, program.numbers, program.apart)
     origins = origins or {}
+    maps = _placed(program, args, origins)
     start = program.constants | {p: _argument(p, args[p.name], origins.get(p.name, 0)) for p in func.params}
     counts = Counts()
     now = first = 0
@@ -84,12 +108,14 @@ def run(
         """The next CTAs, ready to begin, when the ones before have ended or wait."""
         nonlocal first
         while chunk := list(islice(places, program.ctas_at_once)):
-            order = Order(first * program.threads, program.threads, len(chunk), now, program.warps_apart)
+            order = program.order(first, len(chunk), now)
             machine = Machine(
-                program.threads, program.shared_bytes, chunk, extents, first, memory, order, program.shared_granule,
+                program.threads, program.shared_bytes, chunk, extents, memory, order, program.shared_granule,
                 counts if count else None, arrays,
             )  # fmt: skip
             machine.values, machine.pauses = dict(start), program.waits
+            if isinstance(order, AgentOrder):
+                machine.copies = Copies(order, maps, program.slots, early_copies)
             first += len(chunk)
             yield machine
 
@@ -100,6 +126,7 @@ def run(
             for machine in machines():
                 for _ in take_turns(machine, [Role(program.region.run(machine), None)]):
                     pass  # only CTAs that wait for others pause
+                check_ended(machine)
                 now = machine.order.now
     memory.write_back()
     return counts
@@ -108,6 +135,16 @@ def run(
 def _places(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
     x, y, z = grid
     return ((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+
+
+def _placed(program: Program, args: dict[str, Any], origins: Mapping[str, int]) -> list[Placed]:
+    """The tensor maps of the launch."""
+    if not program.maps:
+        return []
+    scalars = {n: v for n, v in args.items() if not isinstance(v, np.ndarray)}
+    starts = {m.pointer: args[m.pointer].ctypes.data for m in program.maps}
+    starts = {n: start + origins.get(n, 0) * args[n].itemsize for n, start in starts.items()}
+    return [m.placed(starts[m.pointer], scalars, program.func.name) for m in program.maps]
 
 
 def _argument(param: Value, value: Any, origin: int) -> np.ndarray:
@@ -125,6 +162,8 @@ def _granule(ops: list[Op], suffix: str) -> int:
     for op in ops:
         if isinstance(op, Atomic) and suffix == "_global":
             sizes.append(access.element_bytes(op.result.type))
+        if isinstance(op, PtxOp):
+            sizes += granules(op, suffix)
         if op.name.startswith(("ld_", "st_")) and op.name.endswith(suffix):
             sizes.append(access.element_bytes((op.results[0] if op.results else op.value).type))
     return min(sizes, default=1)

@@ -10,14 +10,22 @@ import numpy as np
 from refcompiler.errors import RunError
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.types import PointerType, RegType, element_of
+from refcompiler.simulator.copies import Copies
 from refcompiler.simulator.counts import Counts
 from refcompiler.simulator.memory import GARBAGE, GlobalMemory, Memory, Order, Records
 
 WARP = 32
 
-Waiting = Iterator["Arrival | Pause"]
+Waiting = Iterator["Arrival | Blocked | Pause"]
 Step = Callable[["Machine"], "Waiting | None"]
 STEPS: dict[str, Callable[[Op], Step]] = {}
+
+
+class Blocked:
+    """Threads wait until something is so, which other roles or copies bring about."""
+
+    def __init__(self, op: Op, ready: Callable[[], bool], why: Callable[[], str]):
+        self.op, self.ready, self.why = op, ready, why
 
 
 class Arrival:
@@ -66,7 +74,6 @@ class Machine:
         shared_bytes: int,
         at: Sequence[tuple[int, int, int]],
         grid: tuple[int, int, int],
-        first_cta: int,
         memory: GlobalMemory,
         order: Order,
         shared_granule: int,
@@ -76,13 +83,14 @@ class Machine:
         self.threads, self.ctas, self.lanes = threads, len(at), threads * len(at)
         self.at, self.grid, self.memory, self.order, self.counts = np.array(at), grid, memory, order, counts
         self.names = names  # the array arguments
-        self.who = np.arange(self.lanes, dtype=np.int32) + first_cta * threads  # the number of each lane in the launch
+        self.who = np.arange(self.lanes, dtype=np.int32) + order.first  # the number of each lane in the launch
         self.stride = -(-max(1, shared_bytes) // 128) * 128
-        records = Records(self.ctas * self.stride // shared_granule + 1, order.rows, False, threads)
+        records = Records(self.ctas * self.stride // shared_granule + 1, order.rows, False, order.numbers)
         self.shared = Memory(0, self.ctas * self.stride, shared_granule, records)
         self.values: dict[Value, np.ndarray] = {}
         self.active: np.ndarray | None = None
         self.pauses = False  # it is one of several that take turns
+        self.copies: Copies | None = None  # where threads start some
         self.parted: list[Op] = []  # the control ops inside of which some lanes are inactive
 
     def full(self, value: Value, registers: int) -> np.ndarray:
@@ -116,7 +124,10 @@ class Machine:
         lane = who - int(self.who[0])
         if 0 <= lane < self.lanes:
             return self.thread(lane)
-        return f"thread {who % self.threads} of CTA number {who // self.threads}"
+        if self.copies is not None and self.copies.order.is_agent(who):
+            return "a copy on its way"
+        cta, number = divmod(who, self.order.numbers)
+        return f"{'a copy' if number >= self.threads else f'thread {number}'} of CTA number {cta}"
 
     def error(self, op: Op, id: str, message: str, at: str = "", notes: Sequence[str] = ()) -> RunError:
         """The located error of an op; says where the threads parted if some are inactive."""

@@ -19,6 +19,7 @@ class Conflict:
     other: int  # the thread that came first; MANY for several
     did: str  # what the other did
     between_ctas: bool
+    missing: str = "a barrier between"  # what would have ordered them
 
 
 class Order:
@@ -31,6 +32,7 @@ class Order:
 
     def __init__(self, first: int, threads: int, ctas: int, now: int, warps_apart: bool):
         self.first, self.threads, self.warps_apart, self.now = first, threads, warps_apart, now + 1
+        self.numbers = threads  # that a CTA has for those who access memory
         warps = threads // WARP
         self.rows = warps if warps_apart else 1
         self.seen = np.full((warps, warps) if warps_apart else (ctas, 1), now, np.int64)
@@ -44,6 +46,10 @@ class Order:
     def row(self, who: np.ndarray) -> np.ndarray | int:
         """Which row of the readers' records belongs to these threads."""
         return (who - self.first) // WARP if self.warps_apart else 0
+
+    def readers(self, row: int, last: np.ndarray) -> np.ndarray:
+        """A thread of each group of readers whose records row ``row`` has; ``last`` are those it names."""
+        return np.full(last.size, self.first + row * WARP)
 
     def barrier(self, groups: np.ndarray) -> None:
         """These CTAs, or these warps of the one CTA, have met."""
@@ -85,7 +91,7 @@ class Touches:
             suspects = np.flatnonzero((last != NOBODY) & (last != who))
             if suspects.size:
                 mine = who[suspects]
-                other = np.full(suspects.size, order.first + row * WARP)
+                other = order.readers(row, last[suspects])
                 bad = self.at[rows[suspects]] > order.visible(mine, other)
                 bad &= self.cta[places[suspects]] == mine // self.threads
                 if bad.any():
@@ -109,7 +115,7 @@ class Records:
 
     def read(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
         """Threads ``who`` read the granules beside them."""
-        found = self._unordered_write(places, who, order) or self._unordered_change(places, who, order)
+        found = self.unordered_write(places, who, order) or self._unordered_change(places, who, order)
         if found is not None:
             return found
         self.readers.note(places, who, order)
@@ -140,9 +146,10 @@ class Records:
 
     def unordered(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
         """An earlier plain access of another thread that nothing orders before a write here."""
-        return self._unordered_write(places, who, order) or self._unordered_read(places, who, order)
+        return self.unordered_write(places, who, order) or self._unordered_read(places, who, order)
 
-    def _unordered_write(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
+    def unordered_write(self, places: np.ndarray, who: np.ndarray, order: Order) -> Conflict | None:
+        """An earlier store of another thread that nothing orders before an access here."""
         writer = self.writer[places]
         suspects = np.flatnonzero((writer != NOBODY) & (writer != who))
         if not suspects.size:
@@ -224,6 +231,10 @@ class Memory:
         """Atomics at the addresses: a plain access of another thread of the CTA that they race with."""
         assert self.records is not None
         return self.records.change(*self._granules(self.position(addresses), size, who), order)
+
+    def granules(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        """The numbers of the granules of ``size`` bytes from each address on."""
+        return self._granules(self.position(addresses), size, addresses)[0]
 
     def unwritten(self, addresses: np.ndarray, size: int) -> np.ndarray:
         """Where nothing was ever stored in the ``size`` bytes from an address on."""

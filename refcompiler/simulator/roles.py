@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.roles import NamedBarrier, Roles
 from refcompiler.ir.core import Op
 from refcompiler.simulator.control import Region
-from refcompiler.simulator.machine import WARP, Arrival, Machine, Pause, Step, Waiting, steps
+from refcompiler.simulator.machine import WARP, Arrival, Blocked, Machine, Pause, Step, Waiting, steps
 
 
 class Role:
@@ -18,15 +19,15 @@ class Role:
     def __init__(self, run: Waiting, lanes: np.ndarray | None):
         self.run, self.active = run, lanes
         self.parted: list[Op] = []
-        self.waits: Arrival | None = None
+        self.waits: Arrival | Blocked | None = None
         self.ended = False
 
     def advance(self, m: Machine) -> Pause | None:
-        """Run up to the next named barrier, or to a pause."""
+        """Run up to where it waits, or to a pause."""
         m.active, m.parted = self.active, self.parted
         reached = next(self.run, None)
         self.ended = reached is None
-        self.waits = reached if isinstance(reached, Arrival) else None
+        self.waits = reached if isinstance(reached, Arrival | Blocked) else None
         self.active, self.parted = m.active, m.parted
         return reached if isinstance(reached, Pause) else None
 
@@ -38,20 +39,29 @@ def take_turns(m: Machine, roles: Sequence[Role]) -> Iterator[Pause]:
         for role in roles:
             if not role.ended and role.waits is None:
                 pause = role.advance(m) or pause
-        opened = _open(m, roles)
+        opened = _open(m, roles) | _unblock(roles)
         if pause is not None:
             yield pause
-        elif not opened:
+        elif not opened and not (m.copies is not None and m.copies.land_last()):
             waiting = [role.waits for role in roles if role.waits is not None]
             if waiting:
                 raise _stuck(m, waiting)
 
 
+def _unblock(roles: Sequence[Role]) -> bool:
+    """Let go everyone who waits for what is so now; False if there is none."""
+    ready = [role for role in roles if isinstance(role.waits, Blocked) and role.waits.ready()]
+    for role in ready:
+        role.waits = None
+    return bool(ready)
+
+
 def _open(m: Machine, roles: Sequence[Role]) -> bool:
     """Let go everyone at the barriers that have all their threads; False if there is none."""
     opened = False
-    for id in sorted({role.waits.op.id for role in roles if role.waits is not None}):
-        here = [role for role in roles if role.waits is not None and role.waits.op.id == id]
+    waiting = [role for role in roles if isinstance(role.waits, Arrival)]
+    for id in sorted({role.waits.op.id for role in waiting}):
+        here = [role for role in waiting if role.waits is not None and role.waits.op.id == id]
         counts = {role.waits.op.threads for role in here}
         warps = np.concatenate([role.waits.warps for role in here])
         if len(counts) > 1 or warps.size * WARP > min(counts):
@@ -66,13 +76,16 @@ def _open(m: Machine, roles: Sequence[Role]) -> bool:
     return opened
 
 
-def _stuck(m: Machine, waiting: Sequence[Arrival]):
+def _arrival(a: Arrival) -> str:
+    return f"barrier {a.op.id} at {a.op.span} is for {a.op.threads} threads; {a.warps.size * WARP} came from this role"
+
+
+def _stuck(m: Machine, waiting: Sequence[Arrival | Blocked]):
     first = waiting[0].op
-    notes = [
-        f"barrier {a.op.id} at {a.op.span} is for {a.op.threads} threads; {a.warps.size * WARP} came from this role"
-        for a in waiting
-    ]
+    notes = [a.why() if isinstance(a, Blocked) else _arrival(a) for a in waiting]
     m.active = None
+    if isinstance(waiting[0], Blocked):
+        return m.error(first, "exec.mbarriers#E1", f"a deadlock: {waiting[0].why()}", notes=notes[1:])
     what = f"the threads at barrier {first.id} wait for ever: not {first.threads} threads come to it"
     return m.error(first, "exec.roles#E1", what, notes=notes)
 
@@ -114,4 +127,4 @@ def roles(op: Roles) -> Step:
 
 def uses_roles(ops: Sequence[Op]) -> bool:
     """Whether warps may part so that a CTA has to be simulated alone."""
-    return any(op.name in ("roles", "named_barrier") for op in ops)
+    return any(op.name in ("roles", "named_barrier") or isinstance(op, PtxOp) for op in ops)

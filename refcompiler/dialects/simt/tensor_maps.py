@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from refcompiler.errors import CompileError, LaunchError
 from refcompiler.ir.core import Func
 from refcompiler.ir.types import BOOL, DTYPES, DType, PointerType
@@ -139,6 +141,13 @@ class TensorMap:
         return Placed(self, address, extents, strides)
 
 
+def swizzled(addresses: np.ndarray, swizzle: int) -> np.ndarray:
+    """Where the bytes at addresses of shared memory lie (PTX ISA, swizzling modes): those bits that number the chunks
+    of a row are combined with as many from the seventh on."""
+    chunks = (swizzle - 1) & -CHUNK if swizzle else 0
+    return addresses ^ (addresses >> 3 & chunks)
+
+
 @dataclass(frozen=True)
 class Placed:
     """A tensor map with the address, extents and byte strides that it has in one launch."""
@@ -152,6 +161,22 @@ class Placed:
     def empty(self) -> bool:
         """Whether it has no element; it has no address then."""
         return 0 in self.extents
+
+    def elements(self, coordinates: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The addresses of the elements of the box at ``coordinates``, row after row, and which lie in the tensor."""
+        size = self.map.element.itemsize
+        addresses, inside = np.full((), self.address), np.ones((), bool)
+        steps = zip(coordinates, self.map.box, self.extents, (*self.strides, size), strict=True)
+        for coordinate, box, extent, stride in steps:
+            index = coordinate + np.arange(box)
+            addresses = addresses[..., None] + index * stride
+            inside = inside[..., None] & (index >= 0) & (index < extent)
+        return addresses.reshape(-1), inside.reshape(-1)
+
+    def places(self, start: int) -> np.ndarray:
+        """The bytes in shared memory at which the elements of a box lie that begins at byte ``start``."""
+        size = self.map.element.itemsize
+        return swizzled(start + np.arange(self.map.box_bytes // size) * size, self.map.swizzle)
 
 
 def _misfit(where: str, what: str) -> LaunchError:
