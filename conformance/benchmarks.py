@@ -34,6 +34,7 @@ class Line:
     dtypes: Mapping[str, str]
     shapes: Mapping[str, tuple[int, ...]]
     scalars: Mapping[str, Any]
+    options: Mapping[str, Any]
     transposed: frozenset[str]
     bytes: float
     flops: float
@@ -88,6 +89,7 @@ def read(
                 numerics=judged[1],
                 transposed={k: str(v) for k, v in body.get("transposed", {}).items()},
                 inputs=body.get("inputs", {}),
+                options=body.get("options", {}),
                 peers=tuple(body.get("peers", ())),
                 floors=body.get("floors", {}),
                 aims=body.get("aims", {}),
@@ -140,6 +142,9 @@ def _check_names(benchmark: model.Benchmark, document: Document, path: Path) -> 
     for name, text in benchmark.transposed.items():
         _check_array(name, arrays, document, (*path, "transposed", name))
         check_expression(text, params, document, (*path, "transposed", name))
+    for name, value in benchmark.options.items():
+        if isinstance(value, str):
+            check_expression(value, params | set(DTYPES), document, (*path, "options", name))
     for name, text in benchmark.inputs.items():
         _check_array(name, arrays, document, (*path, "inputs", name))
         if contents(text) is None:
@@ -152,7 +157,13 @@ def _check_names(benchmark: model.Benchmark, document: Document, path: Path) -> 
             )
     if not any(a.role != "in" for a in arrays.values()):
         raise document.error("spec.oracle", "the signature has no out array, so nothing can be verified", path)
-    every = params | scalars | set(arrays)
+    every = params | scalars | set(arrays) | set(benchmark.options) | {f"{extent}_at" for extent in benchmark.sample}
+    oracle = benchmark.oracle
+    for text in (*oracle.inputs.values(), *(v for v in oracle.params.values() if isinstance(v, str))):
+        check_expression(text, every | set(DTYPES), document, (*path, "oracle"))
+    for entry in oracle.values.values():
+        for text in (entry.value, entry.written, entry.unspecified):
+            check_expression(text, every, document, (*path, "oracle"))
     for block in (benchmark.numerics, *benchmark.numerics.outputs.values()):
         check_numerics(block, every, document, path)
 
@@ -204,6 +215,7 @@ def _line(feature: model.Feature, benchmark: model.Benchmark, params: Mapping[st
         dtypes={a.name: substitute(a.dtype, dict(params), triton=False) for a in arrays},
         shapes={a.name: tuple(int(evaluate(e, words)) for e in a.shape or ()) for a in arrays},
         scalars={a.name: evaluate(a.value, words) if a.value else params[a.name] for a in scalars},
+        options={n: evaluate(v, words) if isinstance(v, str) else v for n, v in benchmark.options.items()},
         transposed=frozenset(n for n, text in benchmark.transposed.items() if evaluate(text, words)),
         bytes=float(evaluate(benchmark.bytes, words)),
         flops=float(evaluate(benchmark.flops, words)) if benchmark.flops else 0.0,

@@ -226,9 +226,9 @@ class Benchmark:
     """What `tilespec bench` measures of one kernel: a function on arrays, the sizes, the work, and the peers.
 
     `entry` is `module:function`, called with the arguments by name. `params` are the axes of the lines, `quick` those
-    of a short run. `bytes` and `flops` are expressions for the work of one call. `sample` says how many places of an
-    extent, named by a parameter, are verified. `floors`, `aims` and `means` map a peer to a ratio of speeds: of each
-    line, and of the geometric mean of all lines.
+    of a short run. `bytes` and `flops` are expressions for the work of one call, `options` further keywords of it.
+    `sample` says how many places of an extent, named by a parameter, are verified. `floors`, `aims` and `means` map a
+    peer to a ratio of speeds: of each line, and of the geometric mean of all lines.
     """
 
     id: str
@@ -245,6 +245,7 @@ class Benchmark:
     where: str = ""
     transposed: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     peers: tuple[str, ...] = ()
     floors: Mapping[str, float] = field(default_factory=dict)
     aims: Mapping[str, float] = field(default_factory=dict)

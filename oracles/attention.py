@@ -18,30 +18,34 @@ Params = Mapping[str, Any]
 LOG2_E = math.log2(math.e)
 
 
-def visible(queries: int, keys: int, causal: bool) -> np.ndarray:
+def visible(queries: int, keys: int, causal: bool, place: np.ndarray | None = None) -> np.ndarray:
     """Which keys each query sees, [queries, keys]. The last query stands at the last key; causal: up to its own.
+    ``place`` is the key that each query stands at instead.
 
     >>> visible(2, 3, True).astype(int)
     array([[1, 1, 0],
            [1, 1, 1]])
     """
-    place = np.arange(queries)[:, None] + (keys - queries)
+    place = np.arange(queries) + (keys - queries) if place is None else np.asarray(place)
+    place = place[:, None]
     return (np.arange(keys)[None, :] <= place) | (not causal)
 
 
-@oracle(inputs="q k v", params="softmax_scale? causal?", outputs="out lse", bounded=True)
+@oracle(inputs="q k v", params="softmax_scale? causal? place?", outputs="out lse", bounded=True)
 def attention(inputs: Inputs, params: Params, xp: Any = None) -> Refs:
     """out = softmax(scale q k^T) v, lse = ln sum e^(scale q k^T), over the keys that each query sees.
 
     q [..., Hq, Tq, D], k and v [..., Hk, Tk, D]; head h of q attends to head h // (Hq / Hk) of k and v. The scale is
-    1 / sqrt D if left out. A query that sees no key gives 0 and -inf. Probabilities are stored in the dtype of v.
+    1 / sqrt D if left out; `place` is the key that each query stands at, if not the last at the last. A query that
+    sees no key gives 0 and -inf. Probabilities are stored in the dtype of v.
     """
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     if q.ndim != k.ndim or k.shape[:-1] != v.shape[:-1] or q.shape[-1] != k.shape[-1] or q.shape[-3] % k.shape[-3]:
         raise OracleError(f"attention of shapes {q.shape}, {k.shape}, {v.shape}")
     heads = np.arange(q.shape[-3]) // (q.shape[-3] // k.shape[-3])
     k, v = k[..., heads, :, :], v[..., heads, :, :]
-    mask = np.broadcast_to(visible(q.shape[-2], k.shape[-2], bool(params.get("causal"))), (*q.shape[:-1], k.shape[-2]))
+    seen = visible(q.shape[-2], k.shape[-2], bool(params.get("causal")), params.get("place"))
+    mask = np.broadcast_to(seen, (*q.shape[:-1], k.shape[-2]))
     if not k.shape[-2]:
         return {"out": np.zeros((*q.shape[:-1], v.shape[-1])), "lse": np.full(q.shape[:-1], -np.inf)}
     scale = float(params.get("softmax_scale", q.shape[-1] ** -0.5))

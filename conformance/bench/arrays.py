@@ -25,11 +25,12 @@ def torch_dtype(name: str) -> Any:
 
 
 def arguments(line: Line, seed: int) -> dict[str, Any]:
-    """One set of arguments: inputs are random and differ by ``seed``, outputs are poisoned, scalars are themselves."""
+    """One set of arguments: inputs are random and differ by ``seed``, outputs are poisoned, scalars
+    and options are themselves."""
     import torch
 
     generator = torch.Generator("cuda")
-    made: dict[str, Any] = dict(line.scalars)
+    made: dict[str, Any] = {**line.scalars, **line.options}
     for index, a in enumerate(line.benchmark.arguments):
         if not a.is_array:
             continue

@@ -1,8 +1,8 @@
 """What a kernel is measured against: each peer as a function of one set of arguments, for each operation that it knows.
 
 Arguments go by the names of the benchmark's signature. An operation's row says which these are:
-copy(x), add(x, y), softmax(x), layer_norm(x, weight, bias, eps), rms_norm(x, weight, eps), row_sum(x), column_sum(x),
-total_sum(x), transpose(x), matmul(a, b, bias?), attention(q, k, v, causal?); all of them fill ``out``.
+copy(x), add(x, y), softmax(x), layer_norm(x, weight, bias, epsilon), rms_norm(x, weight, epsilon), row_sum(x),
+column_sum(x), total_sum(x), transpose(x), matmul(a, b, bias?, precision?), attention(q, k, v, causal?).
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def _function(line: Line) -> Call:
         "add": lambda a: a["x"] + a["y"],
         "softmax": lambda a: torch.softmax(a["x"], -1),
         "layer_norm": lambda a: functional.layer_norm(
-            a["x"], a["x"].shape[-1:], a["weight"], a.get("bias"), a.get("eps", 1e-5)
+            a["x"], a["x"].shape[-1:], a["weight"], a.get("bias"), a["epsilon"]
         ),
-        "rms_norm": lambda a: functional.rms_norm(a["x"], a["x"].shape[-1:], a["weight"], a.get("eps", 1e-5)),
+        "rms_norm": lambda a: functional.rms_norm(a["x"], a["x"].shape[-1:], a["weight"], a["epsilon"]),
         "row_sum": lambda a: a["x"].sum(-1, dtype=torch.float32),
         "column_sum": lambda a: a["x"].sum(0, dtype=torch.float32),
         "total_sum": lambda a: a["x"].sum(dtype=torch.float32),
@@ -101,7 +101,7 @@ def set_precision(line: Line) -> None:
     """How torch multiplies f32 matrices: TF32 where the line says so, else in f32."""
     import torch
 
-    torch.backends.cuda.matmul.allow_tf32 = line.params.get("PRECISION") == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = line.options.get("precision") == "tf32"
 
 
 def _matmul(a: Arguments) -> Any:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from conformance.bench.measuring import Contestant
 
 
+PEERS_MAY = 64.0  # times our bound: theirs is another, and one that computes something else is off by far more
+
+
 def verify(line: Line, c: Contestant, sets: Sequence[Any], seed: int) -> tuple[str, str, float | None]:
     """Status, reason, and the largest error over its bound, of what a contestant leaves.
 
@@ -33,14 +36,22 @@ def verify(line: Line, c: Contestant, sets: Sequence[Any], seed: int) -> tuple[s
     c.run(0)
     torch.cuda.synchronize()
     try:
-        return _judge(line, sets[0], c.last.get(0), seed)
+        status, why, slack = _judge(line, sets[0], c.last.get(0), seed)
     except Unjudgeable as error:
         return "wrong", f"cannot be judged: {error}", None
+    if status == "wrong" and c.name not in ("ours", "mlir") and slack is not None and slack <= PEERS_MAY:
+        return "right", f"outside our bound: {why}", slack
+    return status, why, slack
 
 
 def _judge(line: Line, arguments: Any, result: Any, seed: int) -> tuple[str, str, float | None]:
     chosen = arrays.places(line, seed)
-    names: dict[str, Any] = {**line.params, **line.scalars, **{f"{e}_at": at for e, at in chosen.items()}}
+    names: dict[str, Any] = {
+        **line.params,
+        **line.scalars,
+        **line.options,
+        **{f"{e}_at": at for e, at in chosen.items()},
+    }
     host = {name: arrays.sampled(line, name, arguments[name], chosen) for name in line.shapes}
     outputs = list(line.outputs)
     before = {name: _poisoned(host[name]) for name in outputs}

@@ -77,7 +77,7 @@ def layer_norm_kernel(x, weight, bias, out, n, eps, BLOCK: tl.constexpr):
 def layer_norm(a: Arguments) -> None:
     m, n = a["x"].shape
     block = triton.next_power_of_2(n)
-    layer_norm_kernel[(m,)](a["x"], a["weight"], a["bias"], a["out"], n, a.get("eps", 1e-5), BLOCK=block)
+    layer_norm_kernel[(m,)](a["x"], a["weight"], a["bias"], a["out"], n, a["epsilon"], BLOCK=block)
 
 
 @triton.autotune(configs=ROWS, key=["n"])
@@ -92,7 +92,7 @@ def rms_norm_kernel(x, weight, out, n, eps, BLOCK: tl.constexpr):
 
 def rms_norm(a: Arguments) -> None:
     m, n = a["x"].shape
-    rms_norm_kernel[(m,)](a["x"], a["weight"], a["out"], n, a.get("eps", 1e-5), BLOCK=triton.next_power_of_2(n))
+    rms_norm_kernel[(m,)](a["x"], a["weight"], a["out"], n, a["epsilon"], BLOCK=triton.next_power_of_2(n))
 
 
 @triton.autotune(configs=ROWS, key=["n"])
@@ -170,17 +170,25 @@ def matmul_kernel(
     tl.store(place, total.to(c.dtype.element_ty), mask=(i[:, None] < m) & (j[None, :] < n))
 
 
+def precision_of(a: Arguments) -> str:
+    """How f32 is multiplied: as the line's option says."""
+    return str(a.get("precision", "tf32"))
+
+
 def matmul(a: Arguments) -> None:
     x, y, out = a["a"], a["b"], a["out"]
     m, k, n = x.shape[0], x.shape[1], y.shape[1]
     grid = lambda meta: (triton.cdiv(m, meta["M"]) * triton.cdiv(n, meta["N"]),)  # noqa: E731
     strides = (*x.stride(), *y.stride(), *out.stride())
-    matmul_kernel[grid](x, y, out, m, n, k, *strides, PRECISION=a.get("precision") or "tf32")
+    matmul_kernel[grid](x, y, out, m, n, k, *strides, PRECISION=precision_of(a))
 
 
 ATTENTION = [
     triton.Config({"M": m, "N": n}, num_stages=s, num_warps=w)
-    for m in (64, 128) for n in (32, 64, 128) for s in (2, 3, 4) for w in (4, 8)
+    for m, n, s, w in (
+        (64, 32, 3, 4), (64, 64, 3, 4), (64, 128, 3, 4), (64, 64, 4, 4), (128, 32, 3, 4), (128, 32, 3, 8),
+        (128, 64, 3, 4), (128, 64, 3, 8), (128, 64, 4, 8), (128, 64, 2, 8), (128, 128, 2, 8), (128, 128, 3, 8),
+    )
 ]  # fmt: skip
 
 
@@ -226,7 +234,7 @@ def attention(a: Arguments) -> None:
     """q [B, H, T, D], k and v [B, H / group, S, D], contiguous."""
     q, k = a["q"], a["k"]
     batch, heads, tq, d = q.shape
-    scale = (a.get("scale") or d**-0.5) * 1.4426950408889634
+    scale = d**-0.5 * 1.4426950408889634
     grid = lambda meta: (triton.cdiv(tq, meta["M"]), batch * heads)  # noqa: E731
     causal = bool(a.get("causal", False))
     attention_kernel[grid](
