@@ -16,6 +16,7 @@ from refcompiler.passes.canonicalize import canonicalize
 from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
 from refcompiler.passes.expand_descriptors import expand_descriptors
+from refcompiler.passes.form_boxes import form_boxes
 from refcompiler.passes.form_fma import form_fma
 from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
@@ -56,6 +57,8 @@ TILE = (
 )
 
 LAID_OUT = (
+    Pass("form_boxes", form_boxes, "the copy engine of the target moves boxes, which addresses of elements hide"),
+    Pass("cse", cse, "accesses of one array share its descriptor"),
     Pass("expand_descriptors", expand_descriptors, "boxes become accesses that are distributed like any other"),
     Pass("pad_extents", pad_extents, "all that follows distributes powers of two; what runs here has any extents"),
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
@@ -77,6 +80,7 @@ SIMT = (
 MUST_PRECEDE = (
     ("canonicalize", "cse", "cse compares operands by identity and wants one form of each"),
     ("form_fma", "dce", "a contracted product is left without uses"),
+    ("form_boxes", "expand_descriptors", "boxes that nothing copies as such become accesses of elements again"),
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
