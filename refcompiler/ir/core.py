@@ -90,7 +90,8 @@ class Op(metaclass=OpMeta):
 
     Class keywords: ``effects`` (a set of "read", "write", "barrier"; empty means pure), ``commutative``,
     ``terminator``, ``explicit_type`` (the result type is stated, not inferred), ``levels`` where it may occur,
-    ``needs`` (a field of the target that must be true for the op to have an instruction).
+    ``needs`` (a field of the target that must be true for the op to have an instruction), ``deferred`` (its results are
+    there only after a wait; the clause that an op breaks which reads them before).
     """
 
     name: ClassVar[str] = ""
@@ -102,6 +103,7 @@ class Op(metaclass=OpMeta):
     explicit_type: ClassVar[bool] = False
     levels: ClassVar[tuple[str, ...]] = LEVELS
     needs: ClassVar[str] = ""
+    deferred: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -150,6 +152,10 @@ class Op(metaclass=OpMeta):
 
     def verify(self, require) -> None:
         """Check the op's own rules with ``require(condition, clause_id, message, at=field)``."""
+
+    def accepts_deferred(self, index: int) -> bool:
+        """True if the operand at ``index`` may be the result of a deferred op."""
+        return False
 
     def fold(self) -> Value | None:
         """An existing value or a constant that equals the result, or None."""

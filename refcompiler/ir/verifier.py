@@ -26,6 +26,7 @@ def verify(func: Func) -> None:
     if len(set(names)) != len(names):
         raise CompileError("ir.parameter", f"@{func.name} has two parameters of one name", func.span)
     _Verifier(func).run()
+    _check_deferred(func)
 
 
 def check_target(func: Func, target: Target) -> None:
@@ -40,6 +41,36 @@ def check_target(func: Func, target: Target) -> None:
                 phase="codegen",
                 notes=[f"compile for {', '.join(with_feature(op.needs))}"],
             )
+
+
+def _check_deferred(func: Func) -> None:
+    """Raise CompileError where the result of a deferred op is read without a wait."""
+    ops = list(func.walk())
+    found = {value: op.deferred for op in ops if op.deferred for value in op.results}
+    slots = [slot for op in ops if found and hasattr(op, "slots") for slot in op.slots()]
+    more = True
+    while more:  # what a region carries is deferred if any value put in may be
+        more = False
+        for slot in slots:
+            clause = next((found[v] for v in slot.sources if v in found), None)
+            if clause is not None and slot.values[-1] not in found:
+                found.update(dict.fromkeys(slot.values, clause))
+                more = True
+    for op in ops if found else ():
+        for index, value in enumerate(op.operands):
+            if value in found and not (op.accepts_deferred(index) or op.terminator or _carries(op, index)):
+                source = "a loop carries" if not isinstance(value.owner, Op) else f"{value.owner.name} gives"
+                raise CompileError(
+                    found[value],
+                    f"{op.name} reads what {source} before it is there",
+                    op.span,
+                    notes=["wait for it, and read what the wait gives back"],
+                )
+
+
+def _carries(op: Op, index: int) -> bool:
+    """True if the operand is the initial value of something that a region carries."""
+    return bool(op.regions) and index >= getattr(op, "leading", 0)
 
 
 class _Verifier:

@@ -29,7 +29,7 @@ class Access:
 
     @property
     def shared(self) -> bool:
-        return self.op.name.endswith("_shared")
+        return not hasattr(self.op, "pointer")
 
     @property
     def spec(self) -> str:

@@ -8,9 +8,11 @@ import numpy as np
 
 from refcompiler.simulator.memory import WARP, Conflict, Order, Records
 
-# What a thread starts and waits for itself: elements copied in, elements of boxes read, elements of boxes written.
-COPIED, READ, WROTE = 1, 2, 3
-_KINDS = 4
+# What a thread starts and waits for itself: elements copied in, elements of boxes read, elements of boxes written; and
+# what the first thread of a warpgroup reads for a matrix product.
+COPIED, READ, WROTE, MULTIPLIED = 1, 2, 3, 4
+_KINDS = 5
+WARPGROUP = 4  # warps
 
 
 class Clock(NamedTuple):
@@ -34,7 +36,8 @@ class AgentOrder(Order):
         self.warps = threads // WARP
         groups = _KINDS * self.warps + slots
         self.numbers = groups * WARP
-        self.rows = self.warps + 1  # readers: each warp, and all the agents
+        # readers: each warp, the products of each warpgroup, and all other agents
+        self.rows = self.warps + 1 + -(-self.warps // WARPGROUP)
         self.seen = np.full((groups, groups), now, np.int64)
         self.fenced = self.seen.copy()
         self.landed = np.full(groups, now, np.int64)
@@ -62,12 +65,18 @@ class AgentOrder(Order):
         return np.where(own, np.maximum(self.seen[mine, its], self.landed[its]), self.seen[mine, its])
 
     def row(self, who: np.ndarray) -> np.ndarray:
-        return np.minimum(self.group(who), self.warps)
+        group = self.group(who)
+        multiplier = group - MULTIPLIED * self.warps
+        multiplies = (multiplier >= 0) & (multiplier < self.warps)
+        return np.where(multiplies, self.warps + 1 + multiplier // WARPGROUP, np.minimum(group, self.warps))
 
     def readers(self, row: int, last: np.ndarray) -> np.ndarray:
         """Agents share a row; several of them are as the last one of all, which nobody waits for in time."""
         if row < self.warps:
             return super().readers(row, last)
+        if row > self.warps:
+            first = (row - self.warps - 1) * WARPGROUP * WARP
+            return np.full(last.size, self.agent_of(self.first + first, MULTIPLIED))
         return np.where(last >= 0, last, self.first + self.numbers - 1)
 
     def unfenced(self, records: Records, places: np.ndarray, who: np.ndarray) -> Conflict | None:
@@ -81,6 +90,11 @@ class AgentOrder(Order):
             return None
         at = int(late[0])
         return Conflict(at, int(writer[at]), "wrote", False, "fence_proxy_async and a barrier between")
+
+    def land(self, warp: int, agent: int, time: int) -> None:
+        """``warp`` knows that what an agent began up to ``time`` has ended."""
+        group = self.group(agent)
+        self.seen[warp, group] = max(self.seen[warp, group], time)
 
     # --- events
     def tick(self) -> int:

@@ -11,6 +11,7 @@ from refcompiler.dialects.scf import If, While
 from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.tensor_cores import MmaSync
 from refcompiler.dialects.simt.thread import SHUFFLES
+from refcompiler.dialects.simt.warpgroup import Wgmma, WgmmaWait
 from refcompiler.ir.core import Block, Op
 from refcompiler.ir.types import DType, element_of
 from refcompiler.simulator.machine import STEPS, Machine, Pause, Step, Waiting, numpy_type, registers_of, steps
@@ -31,9 +32,9 @@ def instruction_class(op: Op) -> tuple[str, int]:
     """The class of an op's instructions, and how many a warp executes; none for an op that only names registers."""
     if op.name in _NO_INSTRUCTION or op.terminator:
         return "", 0
-    if isinstance(op, MmaSync):
+    if isinstance(op, MmaSync | Wgmma):
         return "tensor", op.instructions
-    if isinstance(op, PtxOp):
+    if isinstance(op, PtxOp | WgmmaWait):
         return ("asynchronous", registers_of(op.index) if op.name == "cp_async" else 1)
     if op.name in _CLASSES:
         data = op.results[0] if op.results else None

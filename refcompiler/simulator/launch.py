@@ -13,8 +13,8 @@ from refcompiler.dialects.atomic import Atomic
 from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.tensor_maps import Placed, tensor_maps, written_through
 from refcompiler.ir.core import Constant, Func, Op, Value
-from refcompiler.ir.types import DType, PointerType
-from refcompiler.simulator import access, atomic, exchange, tensor_cores, values  # noqa: F401  they register the steps
+from refcompiler.ir.types import DType, PointerType, SharedType
+from refcompiler.simulator import access, atomic, exchange, tensor_cores, values, warpgroup  # noqa: F401
 from refcompiler.simulator.agents import AgentOrder
 from refcompiler.simulator.asynchronous import check_ended, granules
 from refcompiler.simulator.control import Region
@@ -23,7 +23,7 @@ from refcompiler.simulator.counts import Counts
 from refcompiler.simulator.machine import Machine, numpy_type, registers_of
 from refcompiler.simulator.memory import GlobalMemory, Order
 from refcompiler.simulator.resident import run_resident, waits_for_others
-from refcompiler.simulator.roles import Role, take_turns, uses_roles
+from refcompiler.simulator.roles import Role, acts_alone, take_turns, uses_roles
 
 NUMBERS_AT_ONCE = 1 << 19  # lanes times the registers of the widest value of a chunk
 
@@ -53,14 +53,15 @@ class Program:
         mapped = written_through(func)
         self.written |= {p for p in func.params if p.name in mapped}
         self.maps = tensor_maps(func)
-        self.asynchronous = any(isinstance(op, PtxOp) for op in ops)
+        self.asynchronous = acts_alone(ops)
         self.slots: dict[Value, int] = {}  # the number of the first barrier of each buffer of them
         barriers = 0
         for op in ops:
             if op.name == "mbarrier_alloc":
                 self.slots[op.result] = barriers
                 barriers += op.count
-        self.numbers = AgentOrder(0, self.threads, 0, barriers).numbers if self.asynchronous else self.threads
+        self.numbers = self.threads
+        self.numbers, self.rows = self.order(0, 1, 0).numbers, self.order(0, 1, 0).rows
         self.apart = not any(isinstance(op, Atomic) and op.sem != "relaxed" for op in ops)
 
     def order(self, cta: int, ctas: int, now: int) -> Order:
@@ -94,9 +95,10 @@ def run(
     x, y, z = (*grid, 1, 1)[:3]
     extents = (x, y, z)
     arrays = {str(p.name): args[p.name] for p in func.params if isinstance(p.type, PointerType)}
-    rows = program.threads // 32 + program.asynchronous if program.warps_apart else 1
     stored = {i for i, name in enumerate(arrays) if any(str(p.name) == name for p in program.written)}
-    memory = GlobalMemory(list(arrays.values()), stored, program.global_granule, rows, program.numbers, program.apart)
+    memory = GlobalMemory(
+        list(arrays.values()), stored, program.global_granule, program.rows, program.numbers, program.apart
+    )
     origins = origins or {}
     maps = _placed(program, args, origins)
     start = program.constants | {p: _argument(p, args[p.name], origins.get(p.name, 0)) for p in func.params}
@@ -164,6 +166,8 @@ def _granule(ops: list[Op], suffix: str) -> int:
             sizes.append(access.element_bytes(op.result.type))
         if isinstance(op, PtxOp):
             sizes += granules(op, suffix)
+        elif suffix == "_shared" and "read_shared" in op.effects:
+            sizes += [access.element_bytes(v.type) for v in op.operands if v and isinstance(v.type, SharedType)]
         if op.name.startswith(("ld_", "st_")) and op.name.endswith(suffix):
             sizes.append(access.element_bytes((op.results[0] if op.results else op.value).type))
     return min(sizes, default=1)

@@ -90,6 +90,7 @@ class Machine:
         self.values: dict[Value, np.ndarray] = {}
         self.active: np.ndarray | None = None
         self.pauses = False  # it is one of several that take turns
+        self.running: dict[int, Any] = {}  # what warpgroups have begun and not waited for
         self.copies: Copies | None = None  # where threads start some
         self.parted: list[Op] = []  # the control ops inside of which some lanes are inactive
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.roles import NamedBarrier, Roles
+from refcompiler.dialects.simt.warpgroup import Wgmma
 from refcompiler.ir.core import Op
 from refcompiler.simulator.control import Region
 from refcompiler.simulator.machine import WARP, Arrival, Blocked, Machine, Pause, Step, Waiting, steps
@@ -127,4 +128,9 @@ def roles(op: Roles) -> Step:
 
 def uses_roles(ops: Sequence[Op]) -> bool:
     """Whether warps may part so that a CTA has to be simulated alone."""
-    return any(op.name in ("roles", "named_barrier") or isinstance(op, PtxOp) for op in ops)
+    return any(op.name in ("roles", "named_barrier") for op in ops) or acts_alone(ops)
+
+
+def acts_alone(ops: Sequence[Op]) -> bool:
+    """Whether something goes on in memory while the threads do."""
+    return any(isinstance(op, PtxOp | Wgmma) for op in ops)

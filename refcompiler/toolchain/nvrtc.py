@@ -14,7 +14,7 @@ from typing import Any
 
 from refcompiler.errors import CompileError, InternalError
 from refcompiler.toolchain.installed import bindings, failed_to_load
-from refcompiler.toolchain.reproducer import rejected
+from refcompiler.toolchain.reproducer import check_remarks, rejected
 
 # --minimal leaves textures, cooperative groups and nested launches out of what NVRTC reads first: a sixth of its time.
 _COMMON_OPTIONS = ("--fmad=false", "--std=c++17", "--minimal")
@@ -33,7 +33,8 @@ def compile_cuda(source: str, arch: str, options: Sequence[str] = (), *, lineinf
     """Compile CUDA C++ ``source`` for ``arch`` (``"sm_90a"``) to PTX and cubin; ``options`` are further NVRTC options.
 
     Raises CompileError (toolchain.arch) for an architecture this NVRTC does not know, InternalError
-    (toolchain.nvrtc) when the source does not compile: generated code is our responsibility.
+    (toolchain.nvrtc) when the source does not compile: generated code is our responsibility; InternalError
+    (toolchain.serialized) when wgmma instructions would not overlap.
     """
     check_arch(arch)
     flags = (f"--gpu-architecture={arch}", *_COMMON_OPTIONS, *(["--generate-line-info"] if lineinfo else []), *options)
@@ -52,6 +53,7 @@ def compile_cuda(source: str, arch: str, options: Sequence[str] = (), *, lineinf
         cubin = _fetch(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+    check_remarks("nvrtc", source, ".cu", flags, log)
     return Artifacts(ptx, cubin, log)
 
 
@@ -68,7 +70,8 @@ def cuda_to_ptx(source: str, arch: str, options: Sequence[str] = (), *, lineinfo
 def ptx_to_cubin(ptx: str, arch: str, options: Sequence[str] = ()) -> bytes:
     """The cubin of ``ptx`` for ``arch``, by nvJitLink; ``options`` are further nvJitLink options.
 
-    Raises InternalError (toolchain.nvjitlink) with the log when the PTX is not accepted.
+    Raises InternalError (toolchain.nvjitlink) with the log when the PTX is not accepted, InternalError
+    (toolchain.serialized) when wgmma instructions would not overlap.
     """
     check_arch(arch)
     # nvJitLink's own -fma=0 concerns LTO only; PTX goes through its ptxas, which contracts unless told so.
@@ -86,14 +89,20 @@ def ptx_to_cubin(ptx: str, arch: str, options: Sequence[str] = ()) -> bytes:
         nvjitlink.complete(handle)
         cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, cubin)
+        check_remarks("nvjitlink", ptx, ".ptx", flags, _log(nvjitlink, "info", handle))
         return bytes(cubin)
     except nvjitlink.nvJitLinkError as error:
-        log = bytearray(nvjitlink.get_error_log_size(handle))
-        nvjitlink.get_error_log(handle, log)
-        said = log.decode(errors="replace").rstrip("\0")
+        said = _log(nvjitlink, "error", handle)
         raise rejected("nvjitlink", ptx, ".ptx", flags, said or str(error)) from None
     finally:
         nvjitlink.destroy(handle)
+
+
+def _log(nvjitlink: Any, kind: str, handle: Any) -> str:
+    """What nvJitLink has to say: "info" or "error"."""
+    log = bytearray(getattr(nvjitlink, f"get_{kind}_log_size")(handle))
+    getattr(nvjitlink, f"get_{kind}_log")(handle, log)
+    return log.decode(errors="replace").rstrip("\0")
 
 
 @functools.cache

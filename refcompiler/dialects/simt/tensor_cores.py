@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from refcompiler.dialects.simt.registers import SIMT, count_of
 from refcompiler.ir.core import Op
 from refcompiler.ir.opdef import attr, operand
@@ -85,3 +87,18 @@ class MmaSync(Op, name="mma_sync", levels=SIMT):
             wanted, name = tiles * each, "abc"[self.operands.index(value)]
             fits = count_of(value.type) == wanted
             require(fits, f"{_SPEC}#E2", f"{name} has {wanted} registers in these tiles, got {value.type}", name)
+
+    def text(self, sign: str) -> str:
+        """The PTX of one tile; operands are numbered after ``sign``: result, a, b, c."""
+        of_a, of_b, of_c = (n // packed(e) for n, e in zip(self.fragments, self.elements, strict=True))
+        d, a, b, c = numbered(sign, (of_c, of_a, of_b, of_c))
+        return f"{self.instruction} {d}, {a}, {b}, {c};"
+
+
+def numbered(sign: str, counts: Iterable[int]) -> list[str]:
+    """Operands of an instruction, numbered one after the other: each in braces as many as ``counts`` says."""
+    found, start = [], 0
+    for count in counts:
+        found.append("{" + ", ".join(f"{sign}{i}" for i in range(start, start + count)) + "}")
+        start += count
+    return found

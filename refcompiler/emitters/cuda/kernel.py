@@ -51,7 +51,7 @@ class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
         self.warps = func.attrs["num_warps"]
         self.lines: list[str] = []
         self.tables: list[str] = []
-        self.functions: dict[str, str] = {}  # around the instructions of this kernel
+        self.functions: dict[str, str] = {}  # text of functions of this kernel -> name
         self.depth = 1
         self.group: _Group | None = None
         self.renderer = Renderer(Ranges(func), self.plan, self.written, self.table)
@@ -67,7 +67,7 @@ class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
         self.flush()
         body = "\n".join([*self.tables, *self.lines])
         head = self.header()
-        functions = list(self.functions.values())
+        functions = [text.replace("NAME", name) for text, name in self.functions.items()]
         prelude = prelude_for("".join(functions) + head + body)
         before = "\n".join([prelude, *functions] if prelude else functions)
         return (before + "\n" if before else "") + f"{head}\n{body}\n}}\n"
@@ -301,6 +301,8 @@ _NAMES = {
     "atomic_cas": "old",
     "if": "chosen",
     "mma_sync": "acc",
+    "wgmma": "acc",
+    "wgmma_wait": "acc",
 }
 _FLOAT_NAMES = {
     "add": "sum",

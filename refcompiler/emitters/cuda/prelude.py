@@ -263,6 +263,27 @@ template <typename T>
     return __float_as_uint(*x);
 }}
 """,
+    "shared_address": f"""{_INLINE} unsigned shared_address(const void* p) {{
+    return (unsigned)__cvta_generic_to_shared(p);
+}}
+""",
+    "matrix_descriptor": f"""// where a matrix lies in shared memory, as wgmma takes it
+{_INLINE} unsigned long long matrix_descriptor(unsigned high, unsigned low) {{
+    return (unsigned long long)high << 32 | low;
+}}
+""",
+    "settle": f"""// registers that a wgmma has written: nothing may read them before this
+template <int N>
+{_INLINE} void settle(float* x) {{
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i]) :: "memory");
+}}
+template <int N>
+{_INLINE} void settle(int* x) {{
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i]) :: "memory");
+}}
+""",
     **{f"{source}_to_f32_odd": _int_to_f32_odd(source) for source in INTS if source.bits >= 32},
     **{f"{source}_to_{t}": _float_to_int(source, t) for source in ("f32", "f64") for t in INTS},
 }

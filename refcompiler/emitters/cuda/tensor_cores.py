@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
 
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import MmaSync, packed
+from refcompiler.dialects.simt.warpgroup import Wgmma, WgmmaWait
 from refcompiler.emitters.cuda.c_types import C_TYPES
 from refcompiler.emitters.cuda.control import Assign
-from refcompiler.emitters.cuda.expressions import Expr
+from refcompiler.emitters.cuda.expressions import Expr, binary
+from refcompiler.emitters.cuda.names import Namer
 from refcompiler.emitters.cuda.text import Renderer
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.types import F32, DType
@@ -20,6 +23,7 @@ class TensorCores:
     """The part of the writer of a kernel that writes ops of tensor cores."""
 
     renderer: Renderer
+    namer: Namer
     functions: dict[str, str]
     line: Callable[[str], None]
     step: Callable[[Op | Assign], None]
@@ -29,32 +33,63 @@ class TensorCores:
 
     def write_mma_sync(self, op: MmaSync, index: Expr | None) -> None:
         a, b = (self.array_of(v, count_of(v.type)) for v in (op.a, op.b))
-        self.declare(op.result, local=False)
-        self.step(Assign(op.result, op.c))
-        self.flush()
-        name = "mma_" + "_".join(op.instruction.split(".")[3:]).replace("row_col_", "")
-        self.functions.setdefault(name, _mma_function(name, op))
+        d = self.accumulators(op.result, op.c)
+        name = self.function("mma_" + "_".join(op.instruction.split(".")[3:]).replace("row_col_", ""), _mma(op))
         m, n, k = op.tiles
-        self.line(f"{name}<{m}, {n}, {k}>({self.renderer.names[op.result]}, {a}, {b});")
+        self.line(f"{name}<{m}, {n}, {k}>({d}, {a}, {b});")
+
+    def write_wgmma(self, op: Wgmma, index: Expr | None) -> None:
+        a = self.place(op.a, op.a_index) if op.a_shared else self.array_of(op.a, count_of(op.a.type))
+        b = self.place(op.b, op.b_index)
+        d = self.accumulators(op.result, op.c)
+        name = self.function("wgmma_" + "_".join(op.instruction.split(".")[4:]), _wgmma(op))
+        self.line(f"{name}({d}, {a}, {b});")
+
+    def write_wgmma_wait(self, op: WgmmaWait, index: Expr | None) -> None:
+        """What comes after reads other variables than the wgmma before, so no read moves above the wait."""
+        self.line(f'asm volatile("wgmma.wait_group.sync.aligned {op.pending};" ::: "memory");')
+        for result, value in zip(op.results, op.values, strict=True):
+            self.line(f"settle<{count_of(value.type)}>({self.accumulators(result, value)});")
+
+    def accumulators(self, result: Value, start: Value | None) -> str:
+        """A new array for ``result`` that begins as ``start``."""
+        self.declare(result, local=False)
+        if start is not None:
+            self.step(Assign(result, start))
+            self.flush()
+        return self.renderer.names[result]
+
+    def place(self, buffer: Value, index: Value) -> str:
+        """The address of an element in shared memory."""
+        element = binary(Expr(self.renderer.names[buffer]), "+", self.renderer.value(index, None))
+        return f"shared_address({element})"
+
+    def function(self, wanted: str, text: str) -> str:
+        """The name of the function with that text, in which NAME stands for it."""
+        if text not in self.functions:
+            self.functions[text] = self.namer.name(wanted)
+        return self.functions[text]
 
 
-def _mma_function(name: str, op: MmaSync) -> str:
+def _mma(op: MmaSync) -> str:
     """All tiles of an mma_sync; accumulators are updated in place."""
     a, b, c = op.elements
     of_a, of_b, of_c = op.fragments
     words = of_c // packed(c)
+    held = [f"z[{i}]" if packed(c) == 1 else f"word[{i}]" for i in range(words)]
+    before = f"unsigned word[] = {{{', '.join(f'as_word(z + {2 * i})' for i in range(words))}}};\n"
+    after = [
+        f"z[{i}] = (unsigned short){f'(word[{i // 2}] >> 16)' if i % 2 else f'word[{i // 2}]'};" for i in range(of_c)
+    ]
+    constraint = "f" if c is F32 else "r"
     inputs = [f'"r"(as_word(x + {i}))' for i in range(0, of_a, packed(a))]
     inputs += [f'"r"(as_word(y + {i}))' for i in range(0, of_b, packed(b))]
-    constraint = "f" if c is F32 else "r"
-    outputs = [f'"+{constraint}"({f"z[{i}]" if packed(c) == 1 else f"word[{i}]"})' for i in range(words)]
-    d, x, y = _groups([words, of_a // packed(a), of_b // packed(b)])
-    before = f"                unsigned word[] = {{{', '.join(f'as_word(z + {2 * i})' for i in range(words))}}};\n"
-    after = "".join(
-        f"                z[{i}] = (unsigned short){f'(word[{i // 2}] >> 16)' if i % 2 else f'word[{i // 2}]'};\n"
-        for i in range(of_c)
+    statement = _asm(
+        "asm", [op.text("%")], [f'"={constraint}"({z})' for z in held], inputs + [f'"{constraint}"({z})' for z in held]
     )
+    inner = (before + statement + "\n".join(after) + "\n") if packed(c) > 1 else statement
     return f"""template <int M, int N, int K>
-{_INLINE} void {name}({_type(c)}* d, const {_type(a)}* a, const {_type(b)}* b) {{
+{_INLINE} void NAME({_type(c)}* d, const {_type(a)}* a, const {_type(b)}* b) {{
 #pragma unroll
     for (int k = 0; k < K; ++k)
 #pragma unroll
@@ -64,21 +99,45 @@ def _mma_function(name: str, op: MmaSync) -> str:
                 const {_type(a)}* x = a + {of_a} * (m * K + k);
                 const {_type(b)}* y = b + {of_b} * (n * K + k);
                 {_type(c)}* z = d + {of_c} * (m * N + n);
-{before if packed(c) > 1 else ""}                asm("{op.instruction} {d}, {x}, {y}, {d};"
-                    : {", ".join(outputs)}
-                    : {", ".join(inputs)});
-{after if packed(c) > 1 else ""}            }}
+{textwrap.indent(inner, " " * 16)}            }}
 }}
 """
 
 
-def _groups(counts: list[int]) -> list[str]:
-    """The places of operands in an instruction, in braces, numbered one after the other."""
-    found, start = [], 0
-    for count in counts:
-        found.append("{" + ", ".join(f"%{i}" for i in range(start, start + count)) + "}")
-        start += count
-    return found
+def _wgmma(op: Wgmma) -> str:
+    """All steps of a wgmma; accumulators are updated in place."""
+    element, size = op.result.type.element, count_of(op.result.type)
+    constraint = ("=&" if op.c is None else "+") + ("f" if element is F32 else "r")
+    lines, inputs = [], []
+    for name, tile in (("a", op.a_tile if op.a_shared else None), ("b", op.b_tile)):
+        if tile is not None:
+            lines.append(f"const unsigned {name}_low = ({name} & 0x3ffff) >> 4 | {tile.low:#x};")
+    for step in range(op.k_steps):
+        if op.a_shared:
+            inputs.append(_descriptor("a", op.a_tile.high, op.a_tile.start(step)))
+        else:
+            each = op.a_words * packed(op.element)
+            inputs += [f'"r"(as_word(a + {step * each + i}))' for i in range(0, each, packed(op.element))]
+        inputs.append(_descriptor("b", op.b_tile.high, op.b_tile.start(step)))
+    lines.append(_asm("asm volatile", op.text("%"), [f'"{constraint}"(d[{i}])' for i in range(size)], inputs))
+    a = "unsigned" if op.a_shared else f"const {_type(op.element)}*"
+    body = textwrap.indent("\n".join(lines), "    ")
+    return f"{_INLINE} void NAME({_type(element)}* d, {a} a, unsigned b) {{\n{body}}}\n"
+
+
+def _descriptor(name: str, high: int, offset: int) -> str:
+    low = f"{name}_low + {offset >> 4}" if offset else f"{name}_low"
+    return f'"l"(matrix_descriptor({high:#x}, {low}))'
+
+
+def _asm(head: str, instructions: list[str], outputs: Iterable[str], inputs: Iterable[str]) -> str:
+    """A statement of inline PTX."""
+
+    def wrapped(operands: Iterable[str]) -> str:
+        return textwrap.fill(", ".join(operands), 100, subsequent_indent="      ", break_long_words=False)
+
+    text = "\n    ".join(f'"{line}{chr(92) + "n" if len(instructions) > 1 else ""}"' for line in instructions)
+    return f"{head}(\n    {text}\n    : {wrapped(outputs)}\n    : {wrapped(inputs)});\n"
 
 
 def _type(dtype: DType) -> str:

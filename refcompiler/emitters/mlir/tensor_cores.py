@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import MmaSync, packed
+from refcompiler.dialects.simt.warpgroup import Tile, Wgmma, WgmmaWait
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Value
-from refcompiler.ir.types import F32, DType, element_of
+from refcompiler.ir.types import F32, I64, DType, element_of
+
+_ASM = "llvm.inline_asm has_side_effects asm_dialect = att"
 
 
 @writes("mma_sync")
@@ -19,8 +23,7 @@ def write_mma_sync(w: Writer, op: MmaSync) -> None:
     element = op.elements[2]
     tiles_m, tiles_n, tiles_k = op.tiles
     type_, constraint = ("f32", "f") if element is F32 else ("i32", "r")
-    places = [_braces(0, of_c), _braces(of_c, of_a), _braces(of_c + of_a, of_b)]
-    text = f"{op.instruction} {places[0]}, {places[1]}, {places[2]}, {_braces(of_c + of_a + of_b, of_c)};"
+    text = op.text("$")
     constraints = ",".join([f"={constraint}"] * of_c + ["r"] * (of_a + of_b) + [constraint] * of_c)
     types = ", ".join(["i32"] * (of_a + of_b) + [type_] * of_c)
     result = f"!llvm.struct<({', '.join([type_] * of_c)})>"
@@ -59,5 +62,56 @@ def from_words(w: Writer, found: Sequence[str], dtype: DType) -> list[str]:
     return [r for x in found for r in w.unpack(w.let(f"llvm.bitcast {x} : i32 to {vector}"), element, count)]
 
 
-def _braces(first: int, count: int) -> str:
-    return "{" + ", ".join(f"${i}" for i in range(first, first + count)) + "}"
+@writes("wgmma")
+def write_wgmma(w: Writer, op: Wgmma) -> None:
+    """All steps are one statement, in which the accumulators stay where they are."""
+    element, count = op.result.type.element, count_of(op.result.type)
+    type_, constraint = ("f32", "f") if element is F32 else ("i32", "r")
+    a_words = [] if op.a_shared else words(w, op.a)
+    a_low = _descriptor_low(w, op.a, op.a_index, op.a_tile) if op.a_shared else ""
+    b_low = _descriptor_low(w, op.b, op.b_index, op.b_tile)
+    inputs: list[tuple[str, str, str]] = []  # value, type, constraint
+    for step in range(op.k_steps):
+        if op.a_shared:
+            inputs.append((_descriptor(w, a_low, op.a_tile, step), "i64", "l"))
+        else:
+            inputs += [(x, "i32", "r") for x in a_words[step * op.a_words : (step + 1) * op.a_words]]
+        inputs.append((_descriptor(w, b_low, op.b_tile, step), "i64", "l"))
+    if op.c is not None:
+        inputs += [(x, type_, str(i)) for i, x in enumerate(accumulators(w, op.c))]
+    outputs = f"={'&' if op.c is None else ''}{constraint}"
+    constraints = ",".join([outputs] * count + [c for _, _, c in inputs])
+    result = f"!llvm.struct<({', '.join([type_] * count)})>"
+    values, types = ", ".join(v for v, _, _ in inputs), ", ".join(t for _, t, _ in inputs)
+    made = w.let(f'{_ASM} "{" ".join(op.text("$"))}", "{constraints}" {values} : ({types}) -> {result}')
+    w.set(op, [w.let(f"llvm.extractvalue {made}[{i}] : {result}") for i in range(count)])
+
+
+def _descriptor_low(w: Writer, buffer: Value, index: Value, tile: Tile) -> str:
+    """The lower half of the descriptor of a tile's first step."""
+    element = t.memory_type(element_of(buffer.type))
+    place = w.let(
+        f"llvm.getelementptr {w.value(buffer)}[{w.value(index)}] : ({t.SHARED}, i32) -> {t.SHARED}, {element}"
+    )
+    address = w.let(f"llvm.ptrtoint {place} : {t.SHARED} to i32")
+    within = w.let(f"arith.andi {address}, {w.constant(0x3FFFF)} : i32")
+    units = w.let(f"arith.shrui {within}, {w.constant(4)} : i32")
+    return w.let(f"arith.ori {units}, {w.constant(tile.low)} : i32")
+
+
+def _descriptor(w: Writer, low: str, tile: Tile, step: int) -> str:
+    if tile.start(step):
+        low = w.let(f"arith.addi {low}, {w.constant(tile.start(step) >> 4)} : i32")
+    wide = w.let(f"arith.extui {low} : i32 to i64")
+    return w.let(f"arith.ori {wide}, {w.constant(tile.high << 32, I64)} : i64")
+
+
+@writes("wgmma_wait")
+def write_wgmma_wait(w: Writer, op: WgmmaWait) -> None:
+    """An empty statement redefines each register, or LLVM would read it above the wait."""
+    w.line(f"nvvm.wgmma.wait.group.sync.aligned {op.pending}")
+    for result, value in zip(op.results, op.values, strict=True):
+        type_, constraint = ("f32", "f") if element_of(value.type) is F32 else ("i32", "r")
+        settled = [w.let(f'{_ASM} "", "={constraint},0" {x} : ({type_}) -> {type_}') for x in w.registers(value)]
+        w.names[result] = w.pack(settled, type_)
+        w.parts[result] = settled
