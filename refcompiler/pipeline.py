@@ -15,6 +15,7 @@ from refcompiler.passes.assign_layouts import assign_layouts
 from refcompiler.passes.canonicalize import canonicalize
 from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
+from refcompiler.passes.delay_shared_loads import delay_shared_loads
 from refcompiler.passes.expand_descriptors import expand_descriptors
 from refcompiler.passes.form_boxes import form_boxes
 from refcompiler.passes.form_fma import form_fma
@@ -72,6 +73,7 @@ SIMT = (
     Pass("cse", cse, "every lowered op repeats thread-index arithmetic"),
     Pass("licm", licm, "address arithmetic of the lowering does not change in loops"),
     Pass("dce", dce, "the emitter prints what it is given"),
+    Pass("delay_shared_loads", delay_shared_loads, "exchanges before one use share their barriers"),
     Pass("allocate_shared", allocate_shared, "byte offsets are final from here on"),
     Pass("insert_barriers", insert_barriers, "hazards are between byte ranges"),
 )
@@ -84,6 +86,7 @@ MUST_PRECEDE = (
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
+    ("delay_shared_loads", "allocate_shared", "buffers that wait for each other have bytes of their own"),
     ("dce", "allocate_shared", "a dead exchange would hold its buffer"),
     ("allocate_shared", "insert_barriers", "two buffers conflict only where their bytes overlap"),
 )

@@ -9,6 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+POINTER_BYTES = 8
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DType:
@@ -155,6 +157,11 @@ class SharedType:
 
     def __str__(self) -> str:
         return f"shared<{self.count} x {self.element}>"
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes it takes; a pointer takes 8."""
+        return self.count * (self.element.itemsize if isinstance(self.element, DType) else POINTER_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

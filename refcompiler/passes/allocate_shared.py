@@ -8,12 +8,10 @@ from typing import Any
 
 from refcompiler.errors import CompileError
 from refcompiler.ir.core import Block, Func, Op, Value
-from refcompiler.ir.types import DType, element_of
 
 ALIGNMENT = 16  # the widest access
 REUSE_FROM = 2048  # below this many bytes memory is cheaper than the barrier that reuse would need,
 SPARED = 16384  # until all of them together cost programs that could run beside this one
-POINTER_BYTES = 8
 
 
 @dataclass
@@ -35,11 +33,6 @@ class _Buffer:
         if min(self.size, other.size) < reuse_from:
             return True
         return self.first <= other.last and other.first <= self.last
-
-
-def buffer_bytes(buffer: Value) -> int:
-    element = element_of(buffer.type)
-    return buffer.type.count * (element.itemsize if isinstance(element, DType) else POINTER_BYTES)
 
 
 def allocate_shared(func: Func, context: Any) -> None:
@@ -71,7 +64,7 @@ def _live_ranges(block: Block, buffers: dict[Value, _Buffer], position: int) -> 
     for op in block.ops:
         position += 1
         if "alloc" in op.effects:
-            buffers[op.result] = _Buffer(op, -(-buffer_bytes(op.result) // ALIGNMENT) * ALIGNMENT)
+            buffers[op.result] = _Buffer(op, -(-op.result.type.nbytes // ALIGNMENT) * ALIGNMENT)
         touched = [o for o in op.operands if o in buffers]
         start = position
         if op.regions:

@@ -12,9 +12,8 @@ from refcompiler.dialects.simt.roles import NAMED_BARRIERS, WARP, Roles
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Block, Func, Op, Value
 from refcompiler.ir.opdef import OPS
-from refcompiler.ir.types import DType, SharedType, element_of
+from refcompiler.ir.types import SharedType
 
-POINTER_BYTES = 8
 # Accesses that go on after their op -> the ops that make groups of them, and that wait for these.
 _FLIGHTS = {
     "cp_async": ("cp_async_commit", "cp_async_wait"),
@@ -246,6 +245,5 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 def _bytes(buffer: Value) -> tuple[int, int]:
     """The byte range of a placed buffer."""
-    element = element_of(buffer.type)
     start = buffer.owner.offset
-    return start, start + buffer.type.count * (element.itemsize if isinstance(element, DType) else POINTER_BYTES)
+    return start, start + buffer.type.nbytes
