@@ -35,6 +35,8 @@ def _table() -> dict[str, DType]:
         ("u16", np.uint16, "uint16", 16, 0),
         ("u32", np.uint32, "uint32", 32, 0),
         ("u64", np.uint64, "uint64", 64, 0),
+        ("f8e4m3", ml_dtypes.float8_e4m3fn, "float8e4nv", 8, 4),
+        ("f8e5m2", ml_dtypes.float8_e5m2, "float8e5", 8, 3),
         ("f16", np.float16, "float16", 16, 11),
         ("bf16", ml_dtypes.bfloat16, "bfloat16", 16, 8),
         ("f32", np.float32, "float32", 32, 24),

@@ -20,6 +20,7 @@ class Format:
     p: int = 0
     emin: int = 0
     emax: int = 0
+    largest: float = 0.0  # of a format that has no infinity, or to which conversions saturate
 
     @property
     def is_float(self) -> bool:
@@ -42,7 +43,7 @@ class Format:
     def max(self) -> float | int:
         """Largest finite value."""
         if self.is_float:
-            return (2.0 - 2.0 ** (1 - self.p)) * 2.0**self.emax
+            return self.largest or (2.0 - 2.0 ** (1 - self.p)) * 2.0**self.emax
         return {"bool": 1, "signed": 2 ** (self.bits - 1) - 1, "unsigned": 2**self.bits - 1}[self.kind]
 
     @property
@@ -54,8 +55,9 @@ class Format:
 
     @property
     def overflow(self) -> float:
-        """Smallest magnitude that rounds to infinity; infinity itself for f64, where fp64 cannot hold it."""
-        return np.inf if self.name == "f64" else (2.0 - self.u) * 2.0**self.emax
+        """Smallest magnitude that rounds to infinity; infinity itself for f64, where fp64 cannot hold it, and for
+        formats that conversions saturate to."""
+        return np.inf if self.name == "f64" or self.largest else (2.0 - self.u) * 2.0**self.emax
 
 
 def _integer(name: str, kind: str, bits: int, dtype: Any) -> Format:
@@ -68,6 +70,8 @@ FORMATS: dict[str, Format] = {
         _integer("bool", "bool", 1, np.bool_),
         *(_integer(f"i{b}", "signed", b, f"int{b}") for b in (8, 16, 32, 64)),
         *(_integer(f"u{b}", "unsigned", b, f"uint{b}") for b in (8, 16, 32, 64)),
+        Format("f8e4m3", "float", 8, np.dtype(ml_dtypes.float8_e4m3fn), 4, -6, 8, 448.0),
+        Format("f8e5m2", "float", 8, np.dtype(ml_dtypes.float8_e5m2), 3, -14, 15, 57344.0),
         Format("f16", "float", 16, np.dtype(np.float16), 11, -14, 15),
         Format("bf16", "float", 16, np.dtype(ml_dtypes.bfloat16), 8, -126, 127),
         Format("f32", "float", 32, np.dtype(np.float32), 24, -126, 127),
@@ -106,7 +110,8 @@ def _exponent(magnitude: np.ndarray) -> np.ndarray:
 
 
 def round_to(x: Any, fmt: Any) -> np.ndarray:
-    """fp64 values rounded once, to nearest even, to values of a float format, as fp64; overflow: infinity.
+    """fp64 values rounded once, to nearest even, to values of a float format, as fp64; overflow: infinity, or the
+    largest number of a format that saturates, which infinity becomes too.
 
     The result is exact in the format, so a later ``astype`` cannot round again (ml_dtypes rounds f64
     through f32).
@@ -120,7 +125,8 @@ def round_to(x: Any, fmt: Any) -> np.ndarray:
     quantum = np.maximum(_exponent(magnitude), fmt.emin) - (fmt.p - 1)
     rounded = np.ldexp(np.rint(np.ldexp(magnitude, -quantum)), quantum)
     rounded = np.where(rounded > fmt.max, np.inf, rounded)
-    return np.where(finite, np.copysign(rounded, x), x)
+    rounded = np.where(finite, np.copysign(rounded, x), x)
+    return np.clip(rounded, -fmt.largest, fmt.largest) if fmt.largest else rounded
 
 
 def to_format(x: Any, fmt: Any) -> np.ndarray:

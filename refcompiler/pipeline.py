@@ -17,6 +17,7 @@ from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
 from refcompiler.passes.delay_shared_loads import delay_shared_loads
 from refcompiler.passes.expand_descriptors import expand_descriptors
+from refcompiler.passes.expand_float8 import expand_float8
 from refcompiler.passes.form_boxes import form_boxes
 from refcompiler.passes.form_fma import form_fma
 from refcompiler.passes.insert_barriers import insert_barriers
@@ -69,6 +70,7 @@ LAID_OUT = (
 
 SIMT = (
     Pass("lower_to_simt", lower_to_simt, "the only place where blocks become registers of threads"),
+    Pass("expand_float8", expand_float8, "targets without these conversions compute them; all later passes see how"),
     Pass("canonicalize", canonicalize, "addresses of size-1 registers fold to scalars"),
     Pass("cse", cse, "every lowered op repeats thread-index arithmetic"),
     Pass("licm", licm, "address arithmetic of the lowering does not change in loops"),
@@ -86,6 +88,7 @@ MUST_PRECEDE = (
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
+    ("expand_float8", "canonicalize", "what the expansion of a literal comes to folds"),
     ("delay_shared_loads", "allocate_shared", "buffers that wait for each other have bytes of their own"),
     ("dce", "allocate_shared", "a dead exchange would hold its buffer"),
     ("allocate_shared", "insert_barriers", "two buffers conflict only where their bytes overlap"),

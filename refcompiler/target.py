@@ -41,6 +41,11 @@ class Target:
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
 
     @property
+    def has_fp8_cvt(self) -> bool:
+        """Whether cvt knows e4m3 and e5m2: it does where mma.sync does."""
+        return self.has_fp8_mma
+
+    @property
     def max_warps_per_block(self) -> int:
         """The largest `num_warps` a kernel may ask for."""
         return self.max_threads_per_block // self.warp_size

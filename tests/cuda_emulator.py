@@ -128,6 +128,22 @@ static unsigned short to_bf16(float x) {
     const unsigned bits = same_bits<unsigned>(x);
     return x != x ? 0x7fff : (unsigned short)(bits + 0x7fff + (bits >> 16 & 1) >> 16);
 }
+template <int mantissa, int bias, int last> static float float8(int code) {  // of its magnitude
+    const int e = code >> mantissa, m = code & ((1 << mantissa) - 1);
+    if (code > last) return mantissa == 2 && m == 0 ? INFINITY : NAN;
+    return e ? ldexpf(1.0f + ldexpf(m, -mantissa), e - bias) : ldexpf(m, 1 - bias - mantissa);
+}
+template <int mantissa, int bias, int last> static unsigned char to_float8(float x) {  // the nearest by search
+    const double largest = float8<mantissa, bias, last>(last), size = fmin(fabs((double)x), largest);
+    int best = 0;
+    for (int code = 1; code <= last; ++code) {
+        const double near = fabs(float8<mantissa, bias, last>(best) - size);
+        const double here = fabs(float8<mantissa, bias, last>(code) - size);
+        if (here < near || (here == near && code % 2 == 0)) best = code;
+    }
+    if (x != x) best = 127;
+    return best | (signbit(x) ? 128 : 0);
+}
 static float odd_f32(double x, double error) {  // x + error to f32, rounded to odd
     float y = __double2float_rz(x);
     if (y == y && !isinf(y) && ((double)y != x || error != 0)) {
@@ -138,11 +154,23 @@ static float odd_f32(double x, double error) {  // x + error to f32, rounded to 
 }
 """
 
+# Bits of the mantissa, bias of the exponent, the code of the largest number.
+FLOAT8 = {"f8e4m3": "3, 7, 126", "f8e5m2": "2, 15, 123"}
+
 # Prelude functions in inline PTX, with the same meaning in C++.
 ON_CPU = {
     "f16_to_f32": "static float f16_to_f32(unsigned short x) { return (float)same_bits<_Float16>(x); }",
     "f32_to_f16": "static unsigned short f32_to_f16(float x) { return same_bits<unsigned short>((_Float16)x); }",
     "f32_to_bf16": "static unsigned short f32_to_bf16(float x) { return to_bf16(x); }",
+    **{
+        f"{name}_to_f16": f"static unsigned short {name}_to_f16(unsigned char x) {{ return same_bits<unsigned short>"
+        f"((_Float16)(x & 128 ? -1.0f : 1.0f) * (_Float16)float8<{form}>(x & 127)); }}"
+        for name, form in FLOAT8.items()
+    },
+    **{
+        f"f32_to_{name}": f"static unsigned char f32_to_{name}(float x) {{ return to_float8<{form}>(x); }}"
+        for name, form in FLOAT8.items()
+    },
     "fma_f16": """static unsigned short fma_f16(unsigned short x, unsigned short y, unsigned short z) {
     const double p = (double)f16_of(x) * f16_of(y), c = f16_of(z), s = p + c, v = s - p;
     return same_bits<unsigned short>((_Float16)odd_f32(s, (p - (s - v)) + (c - v)));

@@ -27,7 +27,7 @@ class Emulator(reference.Interpreter):
         self.folder = tempfile.TemporaryDirectory(prefix="tilespec-emulator-")
 
     def info(self):
-        return Info(name="emulator", version="", capabilities=frozenset({"fp64"}))
+        return Info(name="emulator", version="", capabilities=frozenset({"fp64", "fp8"}))
 
     def _finish(self, compiled):
         compiled.asm["cuda"]

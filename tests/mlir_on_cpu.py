@@ -19,6 +19,7 @@ import numpy as np
 
 from conformance.adapters import Info, Ran, Rejected, TargetUnavailable, reference
 from conformance.dtypes import DTYPES
+from oracles.formats import FORMATS, to_format
 
 SHARED_BYTES = 232448
 PASSES = (
@@ -36,6 +37,8 @@ SHUFFLES: dict[str, Callable[[int, int], int]] = {
 TOWARD_ZERO = {
     f"{word}2f.rz": (f"i{bits}", "f32") for word, bits in (("i", 32), ("ui", 32), ("ll", 64), ("ull", 64))
 } | {f"f2{word}.rz": ("f32", f"i{bits}") for word, bits in (("i", 32), ("ui", 32), ("ll", 64), ("ull", 64))}
+
+FLOAT8 = {"e4m3": "f8e4m3", "e5m2": "f8e5m2"}  # LLVM's names -> the specification's
 
 REPLACED = [
     (r"gpu\.module @kernels \{", "module {"),
@@ -58,6 +61,11 @@ REPLACED = [
     (r"llvm\.nvvm\.sqrt\.rn\.f", "llvm.sqrt.f32"),
     (r"llvm\.nvvm\.sqrt\.rn\.d", "llvm.sqrt.f64"),
     (r'llvm\.call_intrinsic "llvm\.nvvm\.(\w+)\.rz"', r"llvm.call @emu_\1_rz"),
+    (r'llvm\.call_intrinsic "llvm\.nvvm\.ff\.to\.(\w+)x2\.rn"', r"llvm.call @emu_to_\1"),
+    (
+        r'(%\S+) = llvm\.call_intrinsic "llvm\.nvvm\.(\w+)x2\.to\.f16x2\.rn"\((\S+)\) : \(i16\) -> (\S+)',
+        r"\1_bits = llvm.call @emu_from_\2(\3) : (i16) -> i32\n    \1 = llvm.bitcast \1_bits : i32 to \4",
+    ),
     (
         r'llvm\.inline_asm has_side_effects asm_dialect = att "ld\.\S+ [^"]*", "[^"]*" (\S+) : \(!llvm\.ptr\) -> i16\b',
         r"llvm.call @emu_load_narrow(\1) : (!llvm.ptr) -> i16",
@@ -100,6 +108,8 @@ def host_text(text: str) -> str:
         raise NotEmulated(left[0])
     declared = [f"llvm.func @emu_{name}() -> i32" for name in PLACES] + ["llvm.func @emu_barrier()"]
     declared += [f"llvm.func @emu_{name}(i32, i32) -> i32" for name in SHUFFLES]
+    declared += [f"llvm.func @emu_to_{name}(f32, f32) -> i16" for name in FLOAT8]
+    declared += [f"llvm.func @emu_from_{name}(i16) -> i32" for name in FLOAT8]
     declared += [
         f"llvm.func @emu_{name.replace('.', '_')}({source}) -> {target}"
         for name, (source, target) in TOWARD_ZERO.items()
@@ -129,6 +139,11 @@ class Machine:
         self.give("barrier", self.meet, None)
         for name, source in SHUFFLES.items():
             self.give(name, lambda x, y, source=source: self.shuffle(x, source, y), i32, i32, i32)
+        for name, dtype in FLOAT8.items():
+            narrow = lambda high, low, d=dtype: int(to_format(low, d).view(np.uint8))  # noqa: E731
+            widen = lambda x, d=dtype: int(np.uint8(x & 255).view(FORMATS[d].dtype).astype("f2").view("u2"))  # noqa: E731
+            self.give(f"to_{name}", narrow, ctypes.c_int16, ctypes.c_float, ctypes.c_float)
+            self.give(f"from_{name}", widen, i32, ctypes.c_int16)
         types = {"i32": i32, "i64": ctypes.c_int64, "f32": ctypes.c_float}
         for name, (source, target) in TOWARD_ZERO.items():
             convert = _to_float if target == "f32" else _to_integer
@@ -211,7 +226,7 @@ class OnCpu(reference.Interpreter):
     backend = "mlir"
 
     def info(self):
-        return Info(name="mlir_on_cpu", version="", capabilities=frozenset({"fp64"}))
+        return Info(name="mlir_on_cpu", version="", capabilities=frozenset({"fp64", "fp8"}))
 
     def _finish(self, compiled):
         compiled.asm["mlir"]

@@ -8,7 +8,7 @@ from compiled import compile_func, differences, run_both
 from refcompiler.dialects.scalar import ROWS
 from refcompiler.ir import verify
 from refcompiler.ir.parser import parse_func
-from refcompiler.ir.types import BOOL, DTYPES, F32, DType
+from refcompiler.ir.types import ARITHMETIC, BOOL, F32, DType
 
 pytestmark = pytest.mark.skipif(not cuda_emulator.available(), reason="g++ is not installed")
 
@@ -93,7 +93,7 @@ def check(text: Text, folder, arguments, tolerances) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", ARITHMETIC, ids=str)
 def test_scalar_functions(folder, dtype):
     rows = [row for row in ROWS if dtype in row.dtypes]
     text = Text({"x": dtype, "y": dtype, "z": dtype})
@@ -123,11 +123,11 @@ def test_sine_and_cosine_of_every_magnitude(folder, seed):
     check(text, folder, [x, np.zeros(N, "f4"), np.zeros(N, "f4")], {"sin": tolerance, "cos": tolerance})
 
 
-@pytest.mark.parametrize("source", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("source", ARITHMETIC, ids=str)
 def test_casts(folder, source):
     text = Text({"x": source})
     tolerances, outputs = {}, []
-    for target in DTYPES.values():
+    for target in ARITHMETIC:
         kinds = ["cast"]
         if target.itemsize == source.itemsize and BOOL not in (source, target):
             kinds.append("bitcast")

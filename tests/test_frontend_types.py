@@ -8,9 +8,10 @@ from kernels import source_of
 from refcompiler.errors import CompileError
 from refcompiler.frontend import compile_to_tile
 from refcompiler.frontend.promotion import literal_dtype
-from refcompiler.ir.types import BOOL, DTYPES, F32, F64, I32, I64, U32, U64, element_of
+from refcompiler.ir.types import ARITHMETIC, BOOL, F32, F64, I32, I64, U32, U64, element_of
 
 WIDTH = {"bool": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+DTYPES = [d.name for d in ARITHMETIC]
 FLOATS = ("f16", "bf16", "f32", "f64")
 
 

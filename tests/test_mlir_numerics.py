@@ -8,7 +8,7 @@ from test_cuda_scalars import Text
 
 from refcompiler import pipeline, toolchain
 from refcompiler.dialects.scalar import ROWS
-from refcompiler.ir.types import BF16, BOOL, DTYPES, F16, F32, F64, FLOATS, I64, INTS, U64
+from refcompiler.ir.types import ARITHMETIC, BF16, BOOL, F16, F32, F64, FLOATS, I64, INTS, U64
 from refcompiler.target import TARGETS
 
 # Their results are within some ULP of the exact value, so they may use approximate instructions.
@@ -30,7 +30,7 @@ def one(name: str, dtype, arity: int, result=None) -> Text:
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("dtype", ARITHMETIC, ids=str)
 def test_exact_functions_round_correctly(dtype, arch):
     text = Text(dict.fromkeys("xyz", dtype))
     for row in ROWS:
@@ -81,11 +81,11 @@ def test_no_contraction_by_llvm_or_by_the_assembler():
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("source", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("source", ARITHMETIC, ids=str)
 def test_conversions_round_once(source, arch):
     """To bf16 only f32 (exact, or its last bit sticky), or f64 where one instruction does it."""
     text = Text({"x": source})
-    for target in DTYPES.values():
+    for target in ARITHMETIC:
         text.store(f"out_{target}", text.add(f"cast {text.values[0]}", str(target)), target)
     ptx = ptx_of(text, arch)
     assert not re.search(r"cvt\.rn\.bf16\.[su](32|64)\s|\.ftz", ptx)

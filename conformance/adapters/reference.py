@@ -187,7 +187,7 @@ class Interpreter(_Reference):
             name="interp",
             version=_version(),
             profiles=PROFILES,
-            capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
+            capabilities=frozenset({"fp64", "fp8", "large_grids", "precise_math"}),
             stages=("tile", "tile_opt"),
             phases=(*PHASES, "run"),
             passes=True,
@@ -230,7 +230,7 @@ class Simulator(Interpreter):
             name="simt",
             version=_version(),
             profiles=PROFILES,
-            capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
+            capabilities=frozenset({"fp64", "fp8", "large_grids", "precise_math"}),
             stages=("laid_out", "simt", "counts"),
             phases=(*PHASES, "simulate"),
         )
@@ -290,7 +290,7 @@ class Cuda(_Reference):
             name=f"{self.backend}@{self.only}" if self.only else self.backend,
             version=_version(),
             profiles=PROFILES,
-            capabilities=frozenset({"fp64", "large_grids", "precise_math"}),
+            capabilities=frozenset({"fp64", "fp8", "large_grids", "precise_math"}),
             stages=()
             if self.only
             else self.stages,  # what is expected of texts and resources is for other architectures

@@ -10,7 +10,17 @@ from refcompiler.dialects import numeric
 from refcompiler.dialects.scalar import ROWS, Scalar
 from refcompiler.ir.core import Constant, Op, Value, literal_dtype
 from refcompiler.ir.opdef import Operand, OpMeta, operand
-from refcompiler.ir.types import BOOL, DType, PointerType, Type, element_of, join_types, with_element
+from refcompiler.ir.types import (
+    BESIDE_FLOAT8,
+    BOOL,
+    FLOATS8,
+    DType,
+    PointerType,
+    Type,
+    element_of,
+    join_types,
+    with_element,
+)
 
 
 class Elementwise(Op):
@@ -122,6 +132,12 @@ class Cast(Op, name="cast", explicit_type=True):
             isinstance(source, DType) and isinstance(target, DType),
             "cast.numeric#E1",
             lambda: f"cannot cast {source} to {target}",
+        )
+        float8, other = (source, target) if source in FLOATS8 else (target, source)
+        require(
+            float8 not in FLOATS8 or source == target or other in BESIDE_FLOAT8,
+            "cast.fp8#E2",
+            lambda: f"cannot cast {source} to {target}; cast to f32 on the way",
         )
         require(self.result.type == with_element(self.x.type, target), "ir.type", "cast keeps the shape")
 

@@ -14,9 +14,10 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 
-from refcompiler.ir.types import BF16, DType
+from refcompiler.ir.types import BF16, FLOATS8, DType
 
 # Significant bits of each float format, the hidden one included.
+_LARGEST8 = {np.dtype(ml_dtypes.float8_e4m3fn): 448.0, np.dtype(ml_dtypes.float8_e5m2): 57344.0}
 PRECISION = {np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, np.dtype(np.float32): 24}
 
 add, sub, mul = np.add, np.subtract, np.multiply
@@ -248,8 +249,13 @@ def round_tf32(x: np.ndarray) -> np.ndarray:
 def cast(x: np.ndarray, source: DType, target: DType) -> np.ndarray:
     """Numeric conversion with one rounding, to nearest even; integers wrap; bool is x != 0.
 
-    Float to integer goes toward zero, saturates and takes NaN to 0 (PTX cvt.rzi).
+    Float to integer goes toward zero, saturates and takes NaN to 0 (PTX cvt.rzi). What is beyond the largest float8,
+    infinity included, becomes that (PTX cvt.satfinite).
     """
+    if target in FLOATS8:
+        return _to_float8(x, target.numpy)
+    if source in FLOATS8:
+        x = x.astype(np.float32)
     if target.is_bool:
         return x != 0
     if source.is_float and target.is_int:
@@ -269,6 +275,15 @@ def _float_to_int(x: np.ndarray, target: DType) -> np.ndarray:
     out = np.where(inside, wide, 0).astype(target.numpy)
     outside = np.where(wide >= end, target.numpy.type(target.max_int), target.numpy.type(target.min_int))
     return np.where(inside | np.isnan(wide), out, outside)
+
+
+def _to_float8(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if x.dtype == dtype:
+        return x
+    wide = x.astype(np.float64)
+    single = wide.astype(np.float32)
+    odd = _to_odd(single, np.where(np.isfinite(single), wide - single, 0))
+    return np.clip(odd, -_LARGEST8[dtype], _LARGEST8[dtype]).astype(dtype)  # NaN stays
 
 
 def _to_bf16(x: np.ndarray, source: DType) -> np.ndarray:

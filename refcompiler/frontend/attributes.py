@@ -19,7 +19,7 @@ from refcompiler.ir.types import BlockType, element_of, shape_of
 # What the language of the law has and this edition has not.
 NOT_YET = frozenset(
     "advance atomic_load atomic_poll atomic_store bitonic_merge device_print "
-    "dot_scaled expect_zero float8e4b15 float8e4b8 float8e4nv float8e5 float8e5b16 "
+    "dot_scaled expect_zero float8e4b15 float8e4b8 float8e5b16 "
     "inline_asm_elementwise item make_block_ptr "
     "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril "
     "swizzle2d to_tensor".split()

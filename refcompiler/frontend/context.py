@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from refcompiler.dialects.scalar import BY_NAME
 from refcompiler.errors import CompileError
 from refcompiler.frontend.dependencies import Dependencies
 from refcompiler.frontend.profile import CORE
-from refcompiler.frontend.types import tensor_descriptor
+from refcompiler.frontend.types import BY_IR, tensor_descriptor
 from refcompiler.ir import OPS, Block, Func, Op, Value
-from refcompiler.ir.types import BlockType, Type
+from refcompiler.ir.types import FLOATS8, BlockType, Type, element_of
 from refcompiler.ir.verifier import MAX_NUMEL, too_many
 from refcompiler.source import Span
+
+WIDEN = "cast it first: x.to(tl.float32)"
 
 
 class Context:
@@ -62,7 +65,15 @@ class Context:
 
     def emit(self, name: str, *operands: Value | None, **rest: Any) -> Value:
         """Like ``op``, giving the single result."""
+        self._require_arithmetic(name, operands)
         return self.op(name, *operands, **rest).result
+
+    def _require_arithmetic(self, name: str, operands: Sequence[Value | None]) -> None:
+        """Refuse to compute with float8, which kernels only keep."""
+        for operand in operands if name in BY_NAME or name in ("reduce", "scan") else ():
+            element = None if operand is None else element_of(operand.type)
+            if element in FLOATS8:
+                raise self.error("cast.fp8#E1", f"{name} is not defined for {BY_IR[element]!r}; {WIDEN}")
 
     def error(
         self, id: str, message: str, at: str | None = None, notes: Sequence[str] = (), phase: str = "type"

@@ -12,7 +12,7 @@ import numpy as np
 
 from refcompiler.dialects import numeric
 from refcompiler.dialects.scalar import BY_NAME
-from refcompiler.frontend.context import Context, describe
+from refcompiler.frontend.context import WIDEN, Context, describe
 from refcompiler.frontend.promotion import (
     different_signs,
     literal_dtype,
@@ -23,8 +23,10 @@ from refcompiler.frontend.promotion import (
 from refcompiler.frontend.types import BY_IR
 from refcompiler.ir import Constant, Value
 from refcompiler.ir.types import (
+    BESIDE_FLOAT8,
     BOOL,
     F32,
+    FLOATS8,
     I64,
     SIGNED,
     DType,
@@ -81,6 +83,10 @@ def cast(c: Context, value: Value, target: Element) -> Value:
         with np.errstate(all="ignore"):
             converted = numeric.cast(np.array(value.value, source.numpy), source, target)
         return Constant(np.asarray(converted).item(), target)
+    for one, other, at in ((target, source, "dtype"), (source, target, "input")):
+        if one in FLOATS8 and other not in BESIDE_FLOAT8:
+            names = f"{triton_name(source)} to {triton_name(target)}"
+            raise c.error("cast.fp8#E2", f"cannot cast {names}; cast to tl.float32 on the way", at)
     return c.emit("cast", value, types=[with_element(value.type, target)])
 
 
@@ -118,7 +124,21 @@ def meet(
 ) -> tuple[Value, Value]:
     """Both operands in the type they meet in. ``division`` selects the rule of `/`."""
     _require_numbers(c, x, y, what, names)
+    if what != "where" or not _same_dtype(x, y):
+        _no_float8(c, x, y, what, names)
     return _convert(c, x, y, _meeting_type(c, x, y, division, names), names)
+
+
+def _same_dtype(x: Any, y: Any) -> bool:
+    """Whether both are of one dtype, or one is a literal that becomes one."""
+    return len({dtype_of(v) for v in (x, y) if isinstance(v, Value)}) < 2
+
+
+def _no_float8(c: Context, x: Any, y: Any, what: str, names: tuple[str, str]) -> None:
+    for value, at in zip((x, y), names, strict=True):
+        if isinstance(value, Value) and dtype_of(value) in FLOATS8:
+            symbol = f"`{what}`" if what in _SYMBOLS.values() else what
+            raise c.error("cast.fp8#E1", f"{symbol} is not defined for {triton_name(dtype_of(value))}; {WIDEN}", at)
 
 
 def _require_numbers(c: Context, x: Any, y: Any, what: str, names: tuple[str, str]) -> None:
@@ -141,6 +161,8 @@ def _convert(c: Context, x: Any, y: Any, dtype: DType, names: tuple[str, str]) -
 
 def _meeting_type(c: Context, x: Any, y: Any, division: bool, names: tuple[str, str]) -> DType:
     rule = promote_division if division else promote
+    if (float8 := next((dtype_of(v) for v in (x, y) if isinstance(v, Value)), None)) in FLOATS8:
+        return float8  # of both, or of the one that is no literal: see ``meet``
     if isinstance(x, Value) == isinstance(y, Value):
         return rule(*(dtype_of(to_value(c, v, at)) for v, at in zip((x, y), names, strict=True)))
     number, value, at = (y, x, names[1]) if isinstance(x, Value) else (x, y, names[0])
@@ -170,6 +192,8 @@ def require_row(c: Context, name: str, value: Value, at: str | None = None) -> N
     row, element = BY_NAME[name], element_of(value.type)
     if element in row.dtypes:
         return
+    if element in FLOATS8:
+        raise c.error("cast.fp8#E1", f"{name} is not defined for {triton_name(element)}; {WIDEN}", at)
     if isinstance(element, PointerType):
         raise c.error("arith.promotion#E4", f"{name} is not defined for pointers, found {value.type}", at)
     accepted = ", ".join(map(str, row.dtypes))

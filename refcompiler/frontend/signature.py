@@ -12,6 +12,7 @@ from refcompiler.ir.types import DTYPES, DType, PointerType
 _ALIASES = {"i1": "bool", "u1": "bool", "int1": "bool", "B": "bool"}
 _ALIASES |= {d.triton_name: d.name for d in DTYPES.values()}
 _ALIASES |= {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+_ALIASES |= {"float8e4nv": "f8e4m3", "float8_e4m3fn": "f8e4m3", "float8e5": "f8e5m2", "float8_e5m2": "f8e5m2"}
 
 
 def parse_type(text: str) -> DType | PointerType:

@@ -6,8 +6,8 @@ from typing import Any
 
 from refcompiler.ir import types as ir
 
-_MANTISSA = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-_EXPONENT_BIAS = {"f16": 15, "bf16": 127, "f32": 127, "f64": 1023}
+_MANTISSA = {"f8e4m3": 3, "f8e5m2": 2, "f16": 10, "bf16": 7, "f32": 23, "f64": 52}
+_EXPONENT_BIAS = {"f8e4m3": 7, "f8e5m2": 15, "f16": 15, "bf16": 127, "f32": 127, "f64": 1023}
 
 
 class dtype:
@@ -77,7 +77,16 @@ class dtype:
         return self.ir is ir.F64
 
     def is_fp8(self) -> bool:
-        return False
+        return self.ir in ir.FLOATS8
+
+    def is_fp8e4nv(self) -> bool:
+        return self.ir is ir.F8E4M3
+
+    def is_fp8e5(self) -> bool:
+        return self.ir is ir.F8E5M2
+
+    def is_standard_floating(self) -> bool:
+        return self.ir in ir.FLOATS
 
     def is_ptr(self) -> bool:
         return False
@@ -244,10 +253,14 @@ class const:
 int1 = dtype(ir.BOOL, "int1")
 int8, int16, int32, int64 = (dtype(t, t.triton_name) for t in ir.SIGNED)
 uint8, uint16, uint32, uint64 = (dtype(t, t.triton_name) for t in ir.UNSIGNED)
+float8e4nv, float8e5 = dtype(ir.F8E4M3, "float8e4nv"), dtype(ir.F8E5M2, "float8e5")
 float16, bfloat16 = dtype(ir.F16, "float16"), dtype(ir.BF16, "bfloat16")
 float32, float64 = dtype(ir.F32, "float32"), dtype(ir.F64, "float64")
 
-ALL = (int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
+ALL = (
+    int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float8e4nv, float8e5, float16, bfloat16, float32,
+    float64,
+)  # fmt: skip
 BY_IR = {d.ir: d for d in ALL}
 
 pi32_t = pointer_type(int32)

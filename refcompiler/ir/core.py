@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from refcompiler.ir.opdef import Attr, Operand, OpMeta
-from refcompiler.ir.types import BF16, DType, Type, element_of
+from refcompiler.ir.types import BF16, F8E4M3, F8E5M2, DType, Type, element_of
 from refcompiler.source import Span
 
 LEVELS = ("tile", "laid_out", "simt")
@@ -66,10 +66,18 @@ def _sticky(value: int) -> float:
     return math.copysign(math.ldexp(kept | (kept << shift != size), shift), value)
 
 
+# Significant bits, and the exponent by frexp of the least normal number.
+_BITS = {BF16: (8, -125), F8E4M3: (4, -5), F8E5M2: (3, -13)}
+
+
 def _round_float(value: float, dtype: DType) -> float:
-    if dtype is BF16 and abs(value) < 2.0**128:  # ml_dtypes would round to f32 first
-        quantum = max(math.frexp(value)[1], -125) - 8  # the exponent of the last of 8 bits
+    if dtype in _BITS and abs(value) < 2.0**128:  # ml_dtypes would round to f32 first
+        bits, least = _BITS[dtype]
+        quantum = max(math.frexp(value)[1], least) - bits  # the exponent of the last bit
         value = math.ldexp(round(math.ldexp(value, -quantum)), quantum) or math.copysign(0.0, value)
+    if dtype.bits == 8 and value == value:  # saturates
+        largest = 448.0 if dtype is F8E4M3 else 57344.0
+        value = min(max(value, -largest), largest)
     import numpy as np
 
     with np.errstate(over="ignore", invalid="ignore"):

@@ -70,6 +70,9 @@ def _dtype(name: str, kind: str, bits: int, triton_name: str, numpy: Any) -> DTy
 BOOL = _dtype("bool", "bool", 1, "int1", np.bool_)
 I8, I16, I32, I64 = (_dtype(f"i{n}", "int", n, f"int{n}", f"int{n}") for n in (8, 16, 32, 64))
 U8, U16, U32, U64 = (_dtype(f"u{n}", "uint", n, f"uint{n}", f"uint{n}") for n in (8, 16, 32, 64))
+# 8 bits, to store and to multiply on tensor cores; no arithmetic. e4m3 has no infinity, 448 is its largest number.
+F8E4M3 = _dtype("f8e4m3", "float", 8, "fp8e4nv", ml_dtypes.float8_e4m3fn)
+F8E5M2 = _dtype("f8e5m2", "float", 8, "fp8e5", ml_dtypes.float8_e5m2)
 F16 = _dtype("f16", "float", 16, "fp16", np.float16)
 BF16 = _dtype("bf16", "float", 16, "bf16", ml_dtypes.bfloat16)
 F32 = _dtype("f32", "float", 32, "fp32", np.float32)
@@ -78,8 +81,11 @@ F64 = _dtype("f64", "float", 64, "fp64", np.float64)
 SIGNED = (I8, I16, I32, I64)
 UNSIGNED = (U8, U16, U32, U64)
 INTS = SIGNED + UNSIGNED
-FLOATS = (F16, BF16, F32, F64)
-DTYPES = {d.name: d for d in (BOOL, *INTS, *FLOATS)}
+FLOATS8 = (F8E4M3, F8E5M2)
+BESIDE_FLOAT8 = (F16, BF16, F32)  # what they are converted from and to
+FLOATS = (F16, BF16, F32, F64)  # those that have arithmetic
+ARITHMETIC = (BOOL, *INTS, *FLOATS)
+DTYPES = {d.name: d for d in (BOOL, *INTS, *FLOATS8, *FLOATS)}
 
 # What only its own ops may look into: a barrier in shared memory, and a CUtensorMap among a kernel's parameters.
 MBARRIER = _dtype("mbarrier", "opaque", 64, "", np.uint64)

@@ -17,15 +17,16 @@ from refcompiler.dialects.simt.tensor_maps import TensorMap
 from refcompiler.errors import InternalError, LaunchError
 from refcompiler.ir.types import DTYPES, F64
 
-# struct's format of each dtype; bf16 travels as its 16 bits.
+# struct's format of each dtype; floats that struct does not know travel as their bits.
 _FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
-_FORMATS |= {"f16": "e", "bf16": "H", "f32": "f", "f64": "d"}
+_FORMATS |= {"f16": "e", "f32": "f", "f64": "d", "bf16": "H", "f8e4m3": "B", "f8e5m2": "B"}
+AS_BITS = frozenset({"bf16", "f8e4m3", "f8e5m2"})
 # The driver's CUlaunchConfig: grid, block, dynamic shared bytes, stream; then a null array of no attributes.
 _CONFIG = struct.Struct("=7I4xQ16x")
 # Parameters the caller does not see -> (format, alignment): a CUtensorMap, and the address of scratch memory.
 _HIDDEN = {"tensor_map": ("128s", 64), "scratch": ("Q", 8)}
 _INTEGERS = (bool, int, np.bool_, np.integer)
-_NUMBERS = (*_INTEGERS, float, np.floating, ml_dtypes.bfloat16)
+_NUMBERS = (*_INTEGERS, float, np.floating, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
 @dataclass(frozen=True)
@@ -174,11 +175,11 @@ def convert_scalar(param: Param, value: Any, kernel: str) -> Any:
 
 
 def _rounded(name: str, value: Any, where: str) -> float | int:
-    """``value`` in float format ``name``; as its bits for bf16."""
+    """``value`` in float format ``name``; as its bits where struct does not know the format."""
     try:
         wide = np.array(float(value))
     except OverflowError:
         raise LaunchError("launch.range", f"{where}: {value} is too large for any float") from None
     with np.errstate(over="ignore"):
         rounded = cast(wide, F64, DTYPES[name])
-    return int(rounded.view(np.uint16)) if name == "bf16" else float(rounded)
+    return int(rounded.view(f"u{rounded.itemsize}")) if name in AS_BITS else float(rounded)

@@ -17,7 +17,7 @@ import numpy as np
 
 from refcompiler.errors import LaunchError
 from refcompiler.runtime import gpu, streams
-from refcompiler.runtime.abi import KernelABI, LaunchBuffer, Param, convert_scalar
+from refcompiler.runtime.abi import AS_BITS, KernelABI, LaunchBuffer, Param, convert_scalar
 from refcompiler.runtime.arrays import ArrayInfo, describe
 from refcompiler.runtime.tensor_maps import TensorMaps
 
@@ -58,7 +58,7 @@ def _plain_types(param: Param) -> frozenset[type] | None:
     """None for pointers; for scalars the types whose values go to struct unchanged."""
     if param.kind == "pointer":
         return None
-    if param.dtype == "bf16" or param.divisible_by > 1:
+    if param.dtype in AS_BITS or param.divisible_by > 1:
         return frozenset()
     if param.dtype == "bool":
         return frozenset({bool})
@@ -296,6 +296,6 @@ def converted(function: Function, values: list[Any]) -> list[Any]:
     """Values of which one does not fit: converting one by one names it, or rounds a float to infinity."""
     converted = list(values)
     for at, param in enumerate(function.abi.visible):
-        if param.kind == "scalar" and param.dtype != "bf16":
+        if param.kind == "scalar" and param.dtype not in AS_BITS:
             converted[at] = convert_scalar(param, values[at], function.entry)
     return converted

@@ -10,6 +10,8 @@ C_TYPES = {
     "u16": "unsigned short",
     "u32": "unsigned",
     "u64": "unsigned long long",
+    "f8e4m3": "unsigned char",
+    "f8e5m2": "unsigned char",
     "f16": "unsigned short",
     "bf16": "unsigned short",
     "f32": "float",

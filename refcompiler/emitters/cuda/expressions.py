@@ -15,7 +15,7 @@ from refcompiler.dialects.scalar import BY_NAME
 from refcompiler.emitters.cuda.prelude import C_TYPES
 from refcompiler.ir.core import Constant
 from refcompiler.ir.printer import format_literal
-from refcompiler.ir.types import BF16, BOOL, F16, F32, F64, DType, Element, PointerType
+from refcompiler.ir.types import BF16, BOOL, F16, F32, F64, FLOATS8, DType, Element, PointerType
 
 PRIMARY, UNARY, CONDITIONAL = 16, 15, 2
 _BINARY = {
@@ -47,7 +47,7 @@ class Expr:
 
 
 def c_type(element: Element, const: bool = False) -> str:
-    """The type of a register: 16-bit floats are held as their bits."""
+    """The type of a register: floats of 16 and 8 bits are held as their bits."""
     if isinstance(element, PointerType):
         return f"{'const ' if const or element.const else ''}{memory_type(element.pointee)}*"
     return C_TYPES[element.name]
@@ -78,9 +78,9 @@ def literal(constant: Constant) -> Expr:
 
 
 def _float_literal(value: float, dtype: DType) -> Expr:
-    if dtype in (F16, BF16):
-        bits = int(np.asarray(value, dtype.numpy).view(np.uint16))
-        return Expr(f"(unsigned short)0x{bits:04x}", UNARY)
+    if dtype.bits <= 16:
+        bits = int(np.asarray(value, dtype.numpy).view(f"u{dtype.itemsize}"))
+        return Expr(f"({C_TYPES[dtype.name]})0x{bits:0{dtype.bits // 4}x}", UNARY)
     if not math.isfinite(value):
         if dtype is F32:
             return Expr(f"__int_as_float(0x{struct.unpack('<I', struct.pack('<f', value))[0]:08x})")
@@ -178,6 +178,10 @@ def cast(x: Expr, source: DType, target: DType) -> Expr:
     type_ = C_TYPES[target.name]
     if source == target:
         return x
+    if source in FLOATS8:
+        return cast(call(f"{source}_to_f16", x), F16, target)
+    if target in FLOATS8:
+        return call(f"f32_to_{target}", cast(x, source, F32))
     if source in (F16, BF16):
         return cast(call(f"{source}_to_f32", x), F32, target)
     if target is BOOL:

@@ -41,6 +41,27 @@ def _int_to_f32_odd(source: DType) -> str:
 """
 
 
+_FLOAT8 = {"f8e4m3": "e4m3", "f8e5m2": "e5m2"}  # PTX's names
+
+
+def _float8_to_f16(name: str, word: str) -> str:
+    return f"""{_INLINE} unsigned short {name}_to_f16(unsigned char x) {{
+    unsigned y;
+    asm("cvt.rn.f16x2.{word}x2 %0, %1;" : "=r"(y) : "h"((unsigned short)x));
+    return (unsigned short)y;
+}}
+"""
+
+
+def _f32_to_float8(name: str, word: str) -> str:
+    return f"""{_INLINE} unsigned char f32_to_{name}(float x) {{
+    unsigned short y;
+    asm("cvt.rn.satfinite.{word}x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x));
+    return (unsigned char)y;
+}}
+"""
+
+
 _ACCESS = """template <typename T, int N>
 struct alignas(N * sizeof(T)) Vector {
     T element[N];
@@ -231,6 +252,8 @@ template <typename T, typename U>
     return y;
 }}
 """,
+    **{f"{name}_to_f16": _float8_to_f16(name, word) for name, word in _FLOAT8.items()},
+    **{f"f32_to_{name}": _f32_to_float8(name, word) for name, word in _FLOAT8.items()},
     "f64_to_f32_odd": f"""// toward zero, last bit set where inexact: rounding once more to 16 bits is then exact
 {_INLINE} float f64_to_f32_odd(double x) {{
     const float y = __double2float_rz(x);

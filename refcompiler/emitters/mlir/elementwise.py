@@ -9,7 +9,7 @@ from refcompiler.dialects.simt.registers import count_of
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Op
-from refcompiler.ir.types import BF16, BOOL, F16, F32, DType, PointerType, element_of
+from refcompiler.ir.types import BF16, BOOL, F16, F32, FLOATS8, DType, PointerType, element_of
 
 # What a function of the prelude is where the second operand is one that LLVM has a meaning for.
 _DEFINED = {
@@ -77,6 +77,12 @@ def cast(w: Writer, x: str, source: DType, target: DType, count: int) -> str:
         types = (t.vector(t.element_type(d), count) for d in (source, target))
         return w.let(f"{operation} {x} : {' to '.join(types)}")
 
+    if source in FLOATS8:
+        halves = [call(w, "to_f16", [r], "i8", "f16", source) for r in w.unpack(x, "i8", count)]
+        return cast(w, w.pack(halves, "f16"), F16, target, count)
+    if target in FLOATS8:
+        singles = w.unpack(cast(w, x, source, F32, count), "f32", count)
+        return w.pack([call(w, "from_f32", [r], "f32", "i8", target) for r in singles], "i8")
     if target is BOOL:
         zero = w.constant(0, source, count)
         compare = "arith.cmpf une" if source.is_float else "arith.cmpi ne"

@@ -183,6 +183,30 @@ ROUND_TF32 = """
 """
 
 
+_FLOAT8 = {"f8e4m3": "e4m3x2", "f8e5m2": "e5m2x2"}  # LLVM's names of two
+
+
+def _to_f16(dtype: DType) -> str:
+    body = f"""
+        %two = arith.extui %x : i8 to i16
+        %halves = llvm.call_intrinsic "llvm.nvvm.{_FLOAT8[dtype.name]}.to.f16x2.rn"(%two) : (i16) -> vector<2xf16>
+        %result = vector.extract %halves[0] : f16 from vector<2xf16>
+        llvm.return %result : f16
+    """
+    return _function(f"to_f16_{dtype}", "%x: i8", "f16", body)
+
+
+def _from_f32(dtype: DType) -> str:
+    """Saturating, as the intrinsic does."""
+    body = f"""
+        %zero = arith.constant 0.0 : f32
+        %two = llvm.call_intrinsic "llvm.nvvm.ff.to.{_FLOAT8[dtype.name]}.rn"(%zero, %x) : (f32, f32) -> i16
+        %result = arith.trunci %two : i16 to i8
+        llvm.return %result : i8
+    """
+    return _function(f"from_f32_{dtype}", "%x: f32", "i8", body)
+
+
 PRELUDE: dict[str, Callable[[DType], str]] = {
     "int_div": _int_div,
     "int_rem": _int_rem,
@@ -192,6 +216,8 @@ PRELUDE: dict[str, Callable[[DType], str]] = {
     "umulhi": _umulhi,
     "trip_count": _trip_count,
     "to_bf16": _to_bf16,
+    "to_f16": _to_f16,
+    "from_f32": _from_f32,
     "quarter_turns": lambda dtype: QUARTER_TURNS,
     "sin_of_turns": lambda dtype: _function("sin_of_turns_f32", "%turns: i32, %rest: f32", "f32", SIN_OF_TURNS),
     "sin": lambda dtype: _function("sin_f32", "%x: f32", "f32", SIN),

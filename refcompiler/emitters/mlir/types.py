@@ -8,18 +8,18 @@ import struct
 import numpy as np
 
 from refcompiler.dialects.simt.registers import count_of
-from refcompiler.ir.types import BF16, BOOL, F16, F32, DType, Element, PointerType, Type, element_of
+from refcompiler.ir.types import BOOL, F32, FLOATS8, DType, Element, PointerType, Type, element_of
 
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
 
 
 def element_type(element: Element) -> str:
-    """The type of one register: integers have no sign, a pointer points to global memory."""
+    """The type of one register: integers have no sign, float8 is its bits, a pointer points to global memory."""
     if isinstance(element, PointerType):
         return GLOBAL
     if element is BOOL:
         return "i1"
-    return element.name if element.is_float else f"i{element.bits}"
+    return element.name if element.is_float and element not in FLOATS8 else f"i{element.bits}"
 
 
 def memory_type(element: Element) -> str:
@@ -46,7 +46,9 @@ def literal(value: bool | int | float, dtype: DType) -> str:
     """The number as an attribute that denotes exactly this value in this type."""
     if dtype is BOOL:
         return "true" if value else "false"
-    if dtype.is_float:
+    if dtype in FLOATS8:
+        value = _bits(float(value), dtype)
+    elif dtype.is_float:
         return _float(float(value), dtype)
     value = int(value)  # MLIR reads an integer without a sign modulo 2**bits
     return str(value - (1 << dtype.bits) if value >= 1 << (dtype.bits - 1) else value)
@@ -64,7 +66,7 @@ def _float(value: float, dtype: DType) -> str:
 
 
 def _bits(value: float, dtype: DType) -> int:
-    if dtype in (F16, BF16):
-        return int(np.asarray(value, dtype.numpy).view(np.uint16))
+    if dtype.bits <= 16:
+        return int(np.asarray(value, dtype.numpy).view(f"u{dtype.itemsize}"))
     word, number = ("<I", "<f") if dtype is F32 else ("<Q", "<d")
     return struct.unpack(word, struct.pack(number, value))[0]

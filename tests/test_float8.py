@@ -1,0 +1,78 @@
+"""Float8 where no feature file reaches: architectures without its conversions, machine code, arguments of a launch."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import refcompiler as triton
+import refcompiler.language as tl
+from oracles.casts import convert
+from refcompiler.ir.types import FLOATS8, element_of
+
+NUMPY = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16}
+NUMPY |= {"f16": np.float16, "f32": np.float32}
+LANGUAGE = {"f8e4m3": tl.float8e4nv, "f8e5m2": tl.float8e5, "f16": tl.float16, "bf16": tl.bfloat16, "f32": tl.float32}
+
+
+@triton.jit
+def convert_all(x, out, TO: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i).to(TO))
+
+
+def compiled(source: str, target: str, arch: str, backend: str = "simt", block: int = 1024):
+    values = {"TO": LANGUAGE[target], "BLOCK": block}
+    return convert_all.compile(f"x:*{source}:16,out:*{target}:16", values, arch=arch, backend=backend)
+
+
+def numbers(source: str, target: str) -> np.ndarray:
+    """Every number of a format of 16 or 8 bits; of f32 every number of the target, all middles, and the next ones."""
+    width = np.dtype(NUMPY[source]).itemsize
+    if width < 4:
+        return np.arange(1 << 8 * width, dtype=f"u{width}").view(NUMPY[source])
+    exact = np.arange(256, dtype=np.uint8).view(NUMPY[target]).astype(np.float32)
+    ordered = np.unique(exact[np.isfinite(exact)])
+    middles = (ordered[1:] + ordered[:-1]) / 2
+    chosen = np.concatenate(
+        [ordered, middles, np.float32([0, -0.0, np.inf, -np.inf, np.nan, 464, 465, 61440, 65536, 3e38])]
+    )
+    near = [np.nextafter(chosen, np.float32(side), dtype=np.float32) for side in (-np.inf, np.inf)]
+    return np.resize(np.concatenate([chosen, *near]), 2048)
+
+
+def casts(kernel) -> list:
+    """The casts from or to float8 that are left to the target."""
+    ops = [op for op in kernel.level("simt").walk() if op.name == "cast"]
+    return [op for op in ops if {element_of(op.x.type), element_of(op.result.type)} & set(FLOATS8)]
+
+
+@pytest.mark.parametrize("float8", ["f8e4m3", "f8e5m2"])
+@pytest.mark.parametrize("other", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("narrowing", [True, False], ids=["narrowing", "widening"])
+def test_an_architecture_without_the_instruction_computes_the_same(float8, other, narrowing):
+    source, target = (other, float8) if narrowing else (float8, other)
+    x = numbers(source, target)
+    out = np.zeros(x.size, NUMPY[target])
+    block = min(1024, x.size)
+    kernel = compiled(source, target, "sm_80", block=block)
+    assert not casts(kernel)
+    kernel[(x.size // block,)](x, out)
+    expected = convert(x, target)
+    nan = np.isnan(expected.astype(np.float32))
+    assert nan.any() and (np.isnan(out.astype(np.float32)) == nan).all()
+    bits = f"u{out.itemsize}"
+    assert (out.view(bits) == expected.view(bits))[~nan].all()
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+@pytest.mark.parametrize(("arch", "has_it"), [("sm_80", False), ("sm_89", True), ("sm_90a", True), ("sm_100a", True)])
+def test_machine_code_uses_the_instruction_where_there_is_one(backend, arch, has_it):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="the compiler wheels are not installed")
+    if backend == "mlir":
+        pytest.importorskip("mlir.ir", reason="the MLIR wheels are not installed")
+    for source, target in (("f32", "f8e4m3"), ("f8e5m2", "f16")):
+        kernel = compiled(source, target, arch, backend, 128)
+        assert bool(casts(kernel)) == has_it
+        assert ("x2" in kernel.asm["ptx"]) == has_it and kernel.build.cubin
