@@ -34,10 +34,12 @@ def launch(grid, /, *args, **keywords):
         warm = False
     if not warm:
         return other(launch, grid, args, keywords)
+    if type(grid) is not tuple and callable(grid):
+        grid = grid({meta})
     if type(grid) is tuple and len(grid) == 1 and type(x := grid[0]) is int and 0 < x <= {limit}:
         y = z = 1
     else:
-        x, y, z = extents(grid({meta}) if callable(grid) else grid, {name})
+        x, y, z = extents(grid, {name})
         if not x * y * z:
             return kernel
     try:
