@@ -29,10 +29,12 @@ def boxes_of(
 ):  # fmt: skip
     """A descriptor of all heads in boxes of ROWS rows; None unless BOXES."""
     if BOXES:
-        return tl.make_tensor_descriptor(
+        boxes = tl.make_tensor_descriptor(
             x, [batches, heads, count, D], [stride_b, stride_h, stride_t, 1], [1, 1, ROWS, BD]
         )
-    return None
+    else:
+        boxes = None
+    return boxes
 
 
 @triton.jit
@@ -40,13 +42,16 @@ def load_rows(x, box, batch, head, start, count, stride, ROWS: tl.constexpr, D: 
               MASKED: tl.constexpr):  # fmt: skip
     """ROWS rows from `start` on as [ROWS, BD]; where MASKED, zeros past `count` rows. Zeros past D columns."""
     if box is not None:
-        return box.load([batch, head, start, 0]).reshape(ROWS, BD)
-    rows = start + tl.arange(0, ROWS)
-    columns = tl.arange(0, BD)
-    at = x + rows.to(tl.int64)[:, None] * stride + columns[None, :]
-    if MASKED or D < BD:
-        return tl.load(at, mask=(rows < count)[:, None] & (columns < D)[None, :], other=0.0)
-    return tl.load(at)
+        block = box.load([batch, head, start, 0]).reshape(ROWS, BD)
+    else:
+        rows = start + tl.arange(0, ROWS)
+        columns = tl.arange(0, BD)
+        at = x + rows.to(tl.int64)[:, None] * stride + columns[None, :]
+        if MASKED or D < BD:
+            block = tl.load(at, mask=(rows < count)[:, None] & (columns < D)[None, :], other=0.0)
+        else:
+            block = tl.load(at)
+    return block
 
 
 @triton.jit

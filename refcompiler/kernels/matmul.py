@@ -19,8 +19,10 @@ from refcompiler.target import DEFAULT_TARGET, target
 def accumulator(a, BM: tl.constexpr, BN: tl.constexpr):
     """Zeros in the dtype of a sum of products of what `a` points to."""
     if a.dtype.element_ty == tl.int8:
-        return tl.zeros((BM, BN), tl.int32)
-    return tl.zeros((BM, BN), tl.float32)
+        zeros = tl.zeros((BM, BN), tl.int32)
+    else:
+        zeros = tl.zeros((BM, BN), tl.float32)
+    return zeros
 
 
 @triton.jit
@@ -90,16 +92,20 @@ def matmul_pointers(
 def matrix(x, batches, rows, columns, stride_batch, stride, BR: tl.constexpr, BC: tl.constexpr, BATCHED: tl.constexpr):
     """A descriptor of matrices whose rows are contiguous, in boxes of [BR, BC]."""
     if BATCHED:
-        return tl.make_tensor_descriptor(x, [batches, rows, columns], [stride_batch, stride, 1], [1, BR, BC])
-    return tl.make_tensor_descriptor(x, [rows, columns], [stride, 1], [BR, BC])
+        boxes = tl.make_tensor_descriptor(x, [batches, rows, columns], [stride_batch, stride, 1], [1, BR, BC])
+    else:
+        boxes = tl.make_tensor_descriptor(x, [rows, columns], [stride, 1], [BR, BC])
+    return boxes
 
 
 @triton.jit
 def load_box(x, batch, row, column, BR: tl.constexpr, BC: tl.constexpr, BATCHED: tl.constexpr):
     """The box [BR, BC] of a matrix at (row, column)."""
     if BATCHED:
-        return x.load([batch, row, column]).reshape(BR, BC)
-    return x.load([row, column])
+        box = x.load([batch, row, column]).reshape(BR, BC)
+    else:
+        box = x.load([row, column])
+    return box
 
 
 @triton.jit
@@ -256,10 +262,10 @@ def _in_splits(p: Product, splits: int) -> None:
     z = p.z._replace(stride_batch=M * N, stride_row=N, stride_column=1)
     given = p.given | {"HAS_BIAS": False, "ACTIVATION": "none"}
     _by_pointers(p._replace(c=parts, z=z, given=given), splits, batches * M * N)
-    epilogue = {"HAS_BIAS": p.given["HAS_BIAS"], "ACTIVATION": p.given["ACTIVATION"], "SPLITS": splits}
+    epilogue = {name: p.given[name] for name in ("HAS_BIAS", "ACTIVATION", "backend") if name in p.given}
     strides = (batches * M * N, p.z.stride_batch, p.z.stride_row, p.z.stride_column)
     grid = (triton.cdiv(M * N, ADDED_AT_A_TIME), batches)
-    add_splits[grid](parts, p.c, p.bias, N, M * N, *strides, **epilogue, BLOCK=ADDED_AT_A_TIME)
+    add_splits[grid](parts, p.c, p.bias, N, M * N, *strides, SPLITS=splits, **epilogue, BLOCK=ADDED_AT_A_TIME)
 
 
 def matmul(
