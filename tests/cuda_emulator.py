@@ -182,7 +182,16 @@ ON_CPU = {
 }
 
 for _name in CACHED:
-    if _name.startswith("load"):
+    if _name.startswith("load") and _name.endswith("_if"):
+        ON_CPU[_name] = (
+            f"template <typename T> static T {_name}(bool mask, const T* from, T other) "
+            "{ return mask ? *from : other; }"
+        )
+    elif _name.endswith("_if"):
+        ON_CPU[_name] = (
+            f"template <typename T> static void {_name}(bool mask, T* to, T value) {{ if (mask) *to = value; }}"
+        )
+    elif _name.startswith("load"):
         ON_CPU[_name] = f"template <typename T> static T {_name}(const T* from) {{ return *from; }}"
     else:
         ON_CPU[_name] = f"template <typename T> static void {_name}(T* to, T value) {{ *to = value; }}"

@@ -98,3 +98,45 @@ def test_what_the_program_synchronizes_is_aligned_and_alone():
     func = lowered(ROLES)
     offsets = [op.offset for op in func.walk() if "alloc" in op.effects]
     assert offsets == [0, 1024, 512] and func.attrs["shared_bytes"] == 1536
+
+
+ROUNDS = """\
+  %0 = thread_id : i32
+  %1 = program_id {axis=0} : i32
+  %2 = mul %1, n : i32
+  %3 = addptr x, %2 : ptr<f32>
+  %4 = addptr y, %2 : ptr<f32>
+  for %5 in range(0, n, {step}) {
+    %6 = addptr %3, {at} : ptr<f32>
+    %7 = addptr %6, %0 : ptr<f32>
+    %8 = ld_global %7, none, none : f32
+    %9 = addptr %4, {at} : ptr<f32>
+    %10 = addptr %9, %0 : ptr<f32>
+    st_global %10, %8, none
+    yield
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "at", "base", "barriers"),
+    [
+        (128, "%5", "%2", 0),  # 128 threads: rounds lie side by side
+        (-128, "%5", "%2", 0),
+        (256, "%5", "%2", 0),
+        (64, "%5", "%2", 1),  # half of what one round writes, the next one reads
+        ("n", "%5", "%2", 1),  # a step that nobody knows
+        (128, "%2", "%2", 0),  # every round at one place, each thread at its own element
+        (128, "%5", "%0", 2),  # x and y are off by the thread: what one reads, another writes
+    ],
+)
+def test_rounds_of_a_loop_that_lie_apart_need_no_barrier(step, at, base, barriers):
+    body = ROUNDS.replace("{step}", str(step)).replace("{at}", at).replace("x, %2", f"x, {base}")
+    assert names(lowered(body).walk()).count("barrier") == barriers
+
+
+def test_rounds_of_two_loops_are_not_told_apart():
+    inner = ROUNDS.splitlines(keepends=True)
+    body = "".join(inner[:5]) + "  for %11 in range(0, 4, 1) {\n" + "".join(inner[5:]) + "    yield\n  }\n"
+    found = names(lowered(body.replace("{step}", "128").replace("{at}", "%5")).walk())
+    assert found.count("barrier") == 1

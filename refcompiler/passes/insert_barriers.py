@@ -10,9 +10,9 @@ from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.atomic import Atomic
 from refcompiler.dialects.simt.roles import NAMED_BARRIERS, WARP, Roles
 from refcompiler.dialects.tile.memory import pointee
-from refcompiler.ir.core import Block, Func, Op, Value
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
-from refcompiler.ir.types import SharedType
+from refcompiler.ir.types import RegType, SharedType
 
 # Accesses that go on after their op -> the ops that make groups of them, and that wait for these.
 _FLIGHTS = {
@@ -45,13 +45,14 @@ def insert_barriers(func: Func, context: Any = None) -> None:
 
 @dataclass(frozen=True)
 class _Access:
-    """A pending access to a shared buffer or through a pointer. ``stale``: made by an earlier iteration, at an address
-    that changed since. ``flight``: how many groups were committed since it began, while nobody has waited for it."""
+    """A pending access to a shared buffer or through a pointer. ``stale``: the loops of which an earlier iteration made
+    it, at an address that changed since. ``flight``: how many groups were committed since it began, while nobody
+    has waited for it."""
 
     op: Op
     place: Value
     writes: bool
-    stale: bool = False
+    stale: frozenset[Op] = frozenset()
     flight: int = _LANDED
 
     @property
@@ -159,16 +160,13 @@ class _Barriers:
 
     def iterations(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
         """A counted loop is left before or after its region, a loop on a condition after its first one."""
-        walked = [inner for region in op.regions for inner in region.walk()]
-        defined = {value for inner in walked for value in inner.results}
-        defined |= {arg for inner in (op, *walked) for region in inner.regions for arg in region.args}
-        entry = pending
+        defined, entry = _defined(op), pending
         while True:
             leaving, ends = entry, []
             for region in op.regions:
                 leaving = self.block(region, leaving)
                 ends.append(leaving)
-            again = entry | {replace(a, stale=a.stale or self.varies(a, defined)) for a in leaving}
+            again = entry | {replace(a, stale=a.stale | {op}) if self.varies(a, defined) else a for a in leaving}
             if again == entry:
                 return pending | leaving if op.name == "for" else ends[0]
             entry = again
@@ -193,8 +191,10 @@ class _Barriers:
             x, y = (self.pointers.parameters(access.place) for access in (a, b))
             if not x & y:
                 return False
+        if a.stale and self.apart_in_rounds(a, b):
+            return False
         if a.op is b.op:
-            return a.stale
+            return bool(a.stale)
         return not (self.apart(a.op, b.op) or self.same_thread(a, b))
 
     def apart(self, a: Op, b: Op) -> bool:
@@ -204,6 +204,41 @@ class _Barriers:
             return False
         spans = [(low, high + _width(op)) for (low, high), op in zip(intervals, (a, b), strict=True)]
         return not _meet(*spans)
+
+    def apart_in_rounds(self, a: _Access, b: _Access) -> bool:
+        """True if ``b`` is to other elements than ``a`` was in any earlier round of its loop: those of a round lie
+        within one step of the loop's index, which is added to the addresses."""
+        (loop, *others), (root, offsets), (root2, offsets2) = (
+            a.stale,
+            *(self.pointers.path(x.op.pointer) for x in (a, b)),
+        )
+        step = self.ranges.constant(loop.step) if loop.name == "for" else None
+        if others or not step or pointee(a.op.pointer.type) != pointee(b.op.pointer.type):
+            return False
+        if not {root, root2} <= set(self.func.params):
+            return False
+        index, inside = (loop.body.args[0], ()), _defined(loop)
+        invariant = [o for o in offsets if o in offsets2 and o[0] not in inside and self.is_uniform(o[0])]
+        spans = []
+        for op, path in ((a.op, list(offsets)), (b.op, list(offsets2))):
+            for removed in (index, *invariant):
+                if removed not in path:
+                    return False
+                path.remove(removed)
+            intervals = [self.ranges.of(offset) for offset, _ in path]
+            spans.append((sum(low for low, _ in intervals), sum(high for _, high in intervals) + _width(op)))
+        return max(high for _, high in spans) - min(low for low, _ in spans) <= abs(step)
+
+    def is_uniform(self, value: Value) -> bool:
+        """True if a scalar is the same in all threads: made of parameters and the program's place in the grid."""
+        if isinstance(value, Constant) or value in self.func.params:
+            return True
+        op = value.owner
+        if not isinstance(op, Op) or op.regions or op.effects or isinstance(value.type, RegType):
+            return False
+        return op.name in ("program_id", "num_programs") or (
+            bool(op.operands) and all(map(self.is_uniform, op.operands))
+        )
 
     def same_thread(self, a: _Access, b: _Access) -> bool:
         """True if the accesses are to the same elements, and each element belongs to one thread."""
@@ -231,6 +266,13 @@ class _Barriers:
 def _in_flight(pending: frozenset[_Access]) -> frozenset[_Access]:
     """What is pending after a barrier: only what was not waited for."""
     return frozenset(access for access in pending if access.flight != _LANDED)
+
+
+def _defined(loop: Op) -> set[Value]:
+    """The values that a loop makes in each iteration."""
+    walked = [inner for region in loop.regions for inner in region.walk()]
+    made = {value for inner in walked for value in inner.results}
+    return made | {arg for inner in (loop, *walked) for region in inner.regions for arg in region.args}
 
 
 def _width(op: Op) -> int:

@@ -77,16 +77,6 @@ PRELUDE: dict[str, str] = {
     for (int i = 0; i < N; ++i) to[i] = v.element[i];
 }}
 """,
-    "load_or": f"""template <int N, typename R, typename T>
-{_INLINE} void load_or(R* to, bool mask, const T* from, R other) {{
-    Vector<T, N> v;
-#pragma unroll
-    for (int i = 0; i < N; ++i) v.element[i] = other;
-    if (mask) v = *reinterpret_cast<const Vector<T, N>*>(from);
-#pragma unroll
-    for (int i = 0; i < N; ++i) to[i] = v.element[i];
-}}
-""",
     "store": f"""template <int N, typename R, typename T>
 {_INLINE} void store(T* to, const R* from) {{
     Vector<T, N> v;
@@ -119,6 +109,16 @@ template <int N, typename T>
 }}
 """,
     **CACHED,
+    "load_or": f"""template <int N, typename R, typename T>
+{_INLINE} void load_or(R* to, bool mask, const T* from, R other) {{
+    Vector<T, N> v;
+#pragma unroll
+    for (int i = 0; i < N; ++i) v.element[i] = other;
+    v = load_whole_if(mask, as_vector<N>(from), v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = v.element[i];
+}}
+""",
     **ATOMICS,
     **ASYNCHRONOUS,
     "int_div": f"""// x / 0 is unpredictable and traps nowhere; the least integer / -1 wraps

@@ -147,8 +147,11 @@ class Renderer:
     def load(self, op: Op, index: Expr | None) -> Expr:
         """One element, under its mask."""
         function = access_function(op) if op.name == "ld_global" else None
-        loaded = call(function, self.address(op, index)) if function else self.element(op, index)
         element = element_of(op.result.type)
+        if function and op.mask is not None and element is not BOOL and isinstance(element, DType):
+            other = cast_to(e.memory_type(element), self.other(op, index))
+            return call(f"{function}_if", self.value(op.mask, index), self.address(op, index), other)
+        loaded = call(function, self.address(op, index)) if function else self.element(op, index)
         if element is BOOL:
             loaded = binary(loaded, "!=", Expr("0"))
         if op.name == "ld_shared" or op.mask is None:
@@ -178,7 +181,9 @@ class Renderer:
         for i in range(width):
             at = Expr(str(i)) if index is None else binary(binary(Expr(str(width)), "*", index), "+", Expr(str(i)))
             lines.append(f"{name}[{at}] = {self.other(op, at)};")
-        return [*lines, f"if ({mask}) {load}"]
+        whole = f"{function or 'load_whole'}_if"
+        type_ = e.memory_type(element_of(op.result.type))
+        return [*lines, f"unpack({to}, {whole}({mask}, as_vector<{width}>({address}), pack<{width}, {type_}>({to})));"]
 
     def guard(self, op: Op, index: Expr | None) -> str:
         """The condition of a statement under a mask."""
@@ -197,19 +202,21 @@ class Renderer:
         return e.conditional(self.value(op.mask, index), found, zero)
 
     def store(self, op: Op, index: Expr | None) -> str:
-        guard = self.guard(op, index)
+        guard, mask = self.guard(op, index), ""
         function = access_function(op) if op.name == "st_global" else None
+        if function and op.mask is not None:
+            guard, function, mask = "", f"{function}_if", f"{self.value(op.mask, index)}, "
         address = self.address(op, index)
         element = element_of(op.value.type)
         type_ = e.memory_type(element) if isinstance(element, DType) else ""
         if op.width == 1:
             value = self.value(op.value, index)
             if function:
-                return f"{guard}{function}({address}, ({type_}){value.within(e.UNARY)});"
+                return f"{guard}{function}({mask}{address}, ({type_}){value.within(e.UNARY)});"
             return f"{guard}{self.element(op, index)} = {value};"
         source = Expr(self.arrays[op])
         if index is not None:
             source = binary(source, "+", binary(Expr(str(op.width)), "*", index))
         if function:
-            return f"{guard}{function}(as_vector<{op.width}>({address}), pack<{op.width}, {type_}>({source}));"
+            return f"{guard}{function}({mask}as_vector<{op.width}>({address}), pack<{op.width}, {type_}>({source}));"
         return f"{guard}store<{op.width}>({address}, {source});"

@@ -32,27 +32,27 @@ static __device__ __forceinline__ void store_whole(T* to, T value) {
     if constexpr (sizeof(T) == 1) {
         unsigned short bits[1] = {};
         memcpy(bits, &value, 1);
-        asm volatile("st.global.u8 [%0], %1;" : : "l"(to), "h"(bits[0]) : "memory");
+        asm volatile("st.global.u8 [%1], %0;" : : "h"(bits[0]), "l"(to) : "memory");
     }
     if constexpr (sizeof(T) == 2) {
         unsigned short bits[1] = {};
         memcpy(bits, &value, 2);
-        asm volatile("st.global.b16 [%0], %1;" : : "l"(to), "h"(bits[0]) : "memory");
+        asm volatile("st.global.b16 [%1], %0;" : : "h"(bits[0]), "l"(to) : "memory");
     }
     if constexpr (sizeof(T) == 4) {
         unsigned bits[1] = {};
         memcpy(bits, &value, 4);
-        asm volatile("st.global.b32 [%0], %1;" : : "l"(to), "r"(bits[0]) : "memory");
+        asm volatile("st.global.b32 [%1], %0;" : : "r"(bits[0]), "l"(to) : "memory");
     }
     if constexpr (sizeof(T) == 8) {
         unsigned bits[2] = {};
         memcpy(bits, &value, 8);
-        asm volatile("st.global.v2.b32 [%0], {%1, %2};" : : "l"(to), "r"(bits[0]), "r"(bits[1]) : "memory");
+        asm volatile("st.global.v2.b32 [%2], {%0, %1};" : : "r"(bits[0]), "r"(bits[1]), "l"(to) : "memory");
     }
     if constexpr (sizeof(T) == 16) {
         unsigned bits[4] = {};
         memcpy(bits, &value, 16);
-        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" : : "l"(to), "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3]) : "memory");
+        asm volatile("st.global.v4.b32 [%4], {%0, %1, %2, %3};" : : "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3]), "l"(to) : "memory");
     }
 }
 
