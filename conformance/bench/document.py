@@ -29,13 +29,15 @@ IMPLAUSIBLE = 1.02
 def line_entry(line: Line) -> dict[str, Any]:
     """What a line asks for, without timings."""
     b = line.benchmark
+    dtype = line.dtypes[next(a.name for a in b.arguments if a.is_array)]
     return {
         "id": line.id,
         "feature": line.feature,
         "benchmark": b.id,
         "operation": b.operation,
         "params": dict(line.params),
-        "dtype": line.dtypes[next(a.name for a in b.arguments if a.is_array)],
+        "dtype": dtype,
+        "multiplied": "tf32" if line.options.get("precision") == "tf32" else dtype,
         "bytes": line.bytes,
         "flops": line.flops,
         "floors": dict(b.floors),
@@ -91,7 +93,7 @@ def _check_plausible(mine: dict[str, Any], line: Mapping[str, Any], machine: Map
     """A rate above what the hardware can do is a mistake in the measurement or in the work that the line states."""
     if not _has_speed(mine):
         return
-    dtype = "tf32" if line["params"].get("PRECISION") == "tf32" else line["dtype"]
+    dtype = line.get("multiplied", line["dtype"])
     bounds = {
         "bytes_per_second": ceilings.bytes_per_second(machine),
         "flops_per_second": ceilings.flops_per_second(machine, dtype),

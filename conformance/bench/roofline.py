@@ -1,12 +1,11 @@
 """The roofline picture: how near to what the hardware can do each kernel and each peer comes; light and dark.
 
-The upper panel has work that arithmetic limits, over the operations for each byte; the lower one work that memory
-limits, over the bytes of a call.
+The upper panel has work that arithmetic limits, over the operations for each byte; the lower one has a row for each
+line of work that memory limits, with the rate of everybody who did it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +39,12 @@ THEMES = (Theme("light", "#ffffff", "#1f2328", "#d0d7de"), Theme("dark", "#0d111
 
 @dataclass(frozen=True)
 class Point:
-    """One contestant on one line: `x` is operations a byte or bytes of a call, `y` operations or bytes a second."""
+    """One contestant on one line: operations a byte (0 where memory limits), and operations or bytes a second."""
 
-    x: float
-    y: float
+    intensity: float
+    rate: float
     operation: str
+    line: str
     contestant: str
 
 
@@ -55,11 +55,11 @@ def points(made: Mapping[str, Any]) -> tuple[list[Point], list[Point]]:
         for c in line["contestants"]:
             if c["status"] != "right" or "median_us" not in c:
                 continue
+            where = (line["operation"], line["id"].partition(":")[2].replace(";", " "), c["name"])
             if "flops_per_second" in c and line["bytes"]:
-                intensity = line["flops"] / line["bytes"]
-                arithmetic.append(Point(intensity, c["flops_per_second"], line["operation"], c["name"]))
+                arithmetic.append(Point(line["flops"] / line["bytes"], c["flops_per_second"], *where))
             elif not line["flops"]:
-                memory.append(Point(line["bytes"], c["bytes_per_second"], line["operation"], c["name"]))
+                memory.append(Point(0.0, c["bytes_per_second"], *where))
     return arithmetic, memory
 
 
@@ -101,20 +101,16 @@ def _picture(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    panels = [p for p in (arithmetic, memory) if p]
-    figure = Figure(figsize=(8.6, 1.0 + 4.4 * len(panels)), facecolor=theme.ground, layout="constrained")
+    rows = len({(p.operation, p.line) for p in memory})
+    heights = [h for h, panel in ((4.6, arithmetic), (1.0 + 0.21 * rows, memory)) if panel]
+    figure = Figure(figsize=(9.6, 0.6 + sum(heights)), facecolor=theme.ground, layout="constrained")
     FigureCanvasAgg(figure)
-    for place, (axes, panel) in enumerate(
-        zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True)
-    ):
-        _dress(axes, theme)
-        if panel is arithmetic:
-            _arithmetic_roofs(axes, made, arithmetic, theme)
-        else:
-            _memory_roofs(axes, made, memory, theme)
-        _scatter(axes, panel, theme)
-        if place == 0:
-            axes.set_title(_title(made), color=theme.ink, loc="left", fontsize=11)
+    figure.suptitle(_title(made), color=theme.ink, fontsize=11)
+    panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+    if arithmetic:
+        _arithmetic(panels[0], made, arithmetic, theme)
+    if memory:
+        _memory(panels[-1], made, memory, theme)
     data = io.BytesIO()
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     figure.savefig(data, format=kind, dpi=160, facecolor=theme.ground, metadata=dates[kind])
@@ -129,63 +125,90 @@ def _title(made: Mapping[str, Any]) -> str:
 def _dress(axes: Any, theme: Theme) -> None:
     axes.set_facecolor(theme.ground)
     axes.grid(True, which="major", color=theme.faint, linewidth=0.6)
-    axes.tick_params(which="both", colors=theme.ink, labelsize=9)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", colors=theme.ink, labelsize=8)
     for side in axes.spines.values():
         side.set_color(theme.faint)
+
+
+def _arithmetic(axes: Any, made: Mapping[str, Any], panel: Sequence[Point], theme: Theme) -> None:
+    """Slopes of memory, flats of the multipliers, one marker for each operation, one colour for each contestant."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    _dress(axes, theme)
     axes.set_xscale("log")
-
-
-def _arithmetic_roofs(axes: Any, made: Mapping[str, Any], panel: Sequence[Point], theme: Theme) -> None:
-    """Slopes of memory, flats of the multipliers."""
     axes.set_yscale("log")
-    low = min(p.x for p in panel) / 4
-    high = max(p.x for p in panel) * 4
+    low, high = min(p.intensity for p in panel) / 3, max(p.intensity for p in panel) * 3
+    flats = _flats(made)
+    top = max([f for f, _ in flats] + [p.rate for p in panel])
     for rate, style, name in _memory_rates(made):
-        flat = max((f for f, _ in _flats(made)), default=math.inf)
-        end = min(high, flat / rate)
+        end = min(high, top / rate)
         if end > low:
-            axes.plot([low, end], [low * rate, end * rate], style, color=theme.ink, linewidth=1.2)
-            axes.annotate(
-                name, (low, low * rate), xytext=(4, 6), textcoords="offset points", color=theme.ink, fontsize=8
-            )
-    for flat, name in _flats(made):
-        axes.axhline(flat, color=theme.ink, linewidth=1.2)
-        axes.annotate(
-            name, (high, flat), xytext=(-4, 4), textcoords="offset points", ha="right", color=theme.ink, fontsize=8
-        )
+            axes.plot([low, end], [low * rate, end * rate], style, color=theme.ink, linewidth=1.1, label=name)
+    for flat, name in flats:
+        axes.axhline(flat, color=theme.ink, linewidth=1.1)
+        place = {"xytext": (-4, 3), "textcoords": "offset points", "ha": "right", "fontsize": 8}
+        axes.annotate(name, (high, flat), color=theme.ink, **place)
+    operations = list(dict.fromkeys(p.operation for p in panel))
+    for p in sorted(panel, key=lambda p: p.contestant == "ours"):
+        _mark(axes, p.intensity, p.rate, p.contestant, MARKERS[operations.index(p.operation) % len(MARKERS)])
+    for index, operation in enumerate(operations):
+        shape = {"color": theme.ink, "markerfacecolor": "none", "linestyle": "none"}
+        axes.plot([], [], MARKERS[index % len(MARKERS)], label=operation, **shape)
     axes.set_xlim(low, high)
+    bottom = min(p.rate for p in panel) / 1.6
+    axes.set_ylim(bottom, top * 1.5)
+    for axis, least, most in ((axes.xaxis, low, high), (axes.yaxis, bottom, top * 1.5)):
+        marks = [m * 10.0**e for e in range(-3, 17) for m in (1, 2, 5)]
+        axis.set_major_locator(FixedLocator([m for m in marks if least <= m <= most]))
+        axis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(lambda v, _: f"{v / 1e12:g}")
+    axes.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
     axes.set_xlabel("floating-point operations for each byte", color=theme.ink, fontsize=9)
-    axes.set_ylabel("operations a second", color=theme.ink, fontsize=9)
-    axes.yaxis.set_major_formatter(lambda v, _: f"{v / 1e12:g} T")
+    axes.set_ylabel("TFLOP/s", color=theme.ink, fontsize=9)
+    _legend(axes, panel, theme)
+
+
+def _memory(axes: Any, made: Mapping[str, Any], panel: Sequence[Point], theme: Theme) -> None:
+    """A row for each line; upright lines for what memory gives."""
+    _dress(axes, theme)
+    rows = list(dict.fromkeys((p.operation, p.line) for p in panel))
+    for rate, style, name in _memory_rates(made):
+        axes.axvline(rate, linestyle=style, color=theme.ink, linewidth=1.1, label=name)
+    for p in sorted(panel, key=lambda p: p.contestant == "ours"):
+        _mark(axes, p.rate, rows.index((p.operation, p.line)), p.contestant, "o")
+    axes.set_yticks(range(len(rows)), [f"{operation}  {line}" for operation, line in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1e12:g}")
+    axes.set_xlabel("TB/s of what must be read and written", color=theme.ink, fontsize=9)
+    _legend(axes, panel, theme)
+
+
+def _mark(axes: Any, x: float, y: float, contestant: str, marker: str) -> None:
+    """Ours full and large, so that it is seen among the others."""
+    colour, mine = COLOURS[contestant], contestant == "ours"
+    face, size = (colour, 7) if mine else ("none", 5.5)
+    axes.plot(x, y, marker, color=colour, markerfacecolor=face, markersize=size, markeredgewidth=1.2, linestyle="none")
+
+
+def _legend(axes: Any, panel: Sequence[Point], theme: Theme) -> None:
+    for name in COLOURS:
+        if any(p.contestant == name for p in panel):
+            face = COLOURS[name] if name == "ours" else "none"
+            axes.plot([], [], "s", color=COLOURS[name], markerfacecolor=face, label=name, linestyle="none")
+    axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _flats(made: Mapping[str, Any]) -> list[tuple[float, str]]:
-    """Ceilings of the dtypes that were measured, highest first."""
-    dtypes = {
-        "tf32" if line["params"].get("PRECISION") == "tf32" else line["dtype"]
-        for line in made["lines"]
-        if line["flops"]
-    }
-    found = {(rate, d) for d in dtypes if (rate := ceilings.flops_per_second(made["machine"], d))}
+    """Ceilings of the dtypes that were measured, lowest first."""
+    lines = [line for line in made["lines"] if line["flops"]]
+    dtypes = {line.get("multiplied", line["dtype"]) for line in lines}
     by_rate: dict[float, list[str]] = {}
-    for rate, dtype in sorted(found):
-        by_rate.setdefault(rate, []).append(dtype)
-    return [(r, f"{', '.join(names)} at the highest clock: {r / 1e12:.0f} T") for r, names in sorted(by_rate.items())]
-
-
-def _memory_roofs(axes: Any, made: Mapping[str, Any], panel: Sequence[Point], theme: Theme) -> None:
-    for rate, style, name in _memory_rates(made):
-        axes.axhline(rate, linestyle=style, color=theme.ink, linewidth=1.2)
-        axes.annotate(name, (1, rate), xycoords=("axes fraction", "data"), xytext=(-4, 4), textcoords="offset points",
-                      ha="right", color=theme.ink, fontsize=8)  # fmt: skip
-    top = max([p.y for p in panel] + [rate for rate, _, _ in _memory_rates(made)])
-    axes.set_ylim(0, top * 1.12)
-    low, high = min(p.x for p in panel), max(p.x for p in panel)
-    axes.set_xlim(low / 2, high * 2)
-    axes.set_xlabel("bytes that a call must read and write", color=theme.ink, fontsize=9)
-    axes.set_ylabel("bytes a second", color=theme.ink, fontsize=9)
-    axes.yaxis.set_major_formatter(lambda v, _: f"{v / 1e12:.2g} TB/s")
-    axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1e9:g} GB" if v >= 1e9 else f"{v / 1e6:g} MB")
+    for dtype in sorted(dtypes):
+        if rate := ceilings.flops_per_second(made["machine"], dtype):
+            by_rate.setdefault(rate, []).append(dtype)
+    return [(r, f"{', '.join(names)} at the highest clock: {r / 1e12:.0f}") for r, names in sorted(by_rate.items())]
 
 
 def _memory_rates(made: Mapping[str, Any]) -> list[tuple[float, str, str]]:
@@ -193,25 +216,7 @@ def _memory_rates(made: Mapping[str, Any]) -> list[tuple[float, str, str]]:
     copied, pins = copy_rate(made), ceilings.bytes_per_second(made["machine"])
     found = []
     if copied:
-        found.append((copied, "-", f"copy, measured: {copied / 1e12:.2f} TB/s"))
+        found.append((copied, "-", f"copy: {copied / 1e12:.2f} TB/s"))
     if pins:
-        found.append((pins, ":", f"pins of the memory: {pins / 1e12:.2f} TB/s"))
+        found.append((pins, ":", f"pins: {pins / 1e12:.2f} TB/s"))
     return found
-
-
-def _scatter(axes: Any, panel: Sequence[Point], theme: Theme) -> None:
-    """One marker for each operation, one colour for each contestant; ours last and full, so that it is seen."""
-    operations = list(dict.fromkeys(p.operation for p in panel))
-    contestants = [c for c in COLOURS if any(p.contestant == c for p in panel)]
-    for p in sorted(panel, key=lambda p: p.contestant == "ours"):
-        colour, mine = COLOURS[p.contestant], p.contestant == "ours"
-        marker = MARKERS[operations.index(p.operation) % len(MARKERS)]
-        face = colour if mine else "none"
-        axes.plot(p.x, p.y, marker, color=colour, markerfacecolor=face, markersize=7 if mine else 6,
-                  markeredgewidth=1.2, linestyle="none")  # fmt: skip
-    for c in contestants:
-        axes.plot([], [], "o", color=COLOURS[c], markerfacecolor=COLOURS[c] if c == "ours" else "none", label=c)
-    for index, operation in enumerate(operations):
-        axes.plot([], [], MARKERS[index % len(MARKERS)], color=theme.ink, markerfacecolor="none", label=operation)
-    legend = axes.legend(fontsize=8, frameon=False, labelcolor=theme.ink, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    legend.set_zorder(5)
