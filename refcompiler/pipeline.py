@@ -16,6 +16,7 @@ from refcompiler.passes.canonicalize import canonicalize
 from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
 from refcompiler.passes.delay_shared_loads import delay_shared_loads
+from refcompiler.passes.drop_box_axes import drop_box_axes
 from refcompiler.passes.expand_descriptors import expand_descriptors
 from refcompiler.passes.expand_float8 import expand_float8
 from refcompiler.passes.form_boxes import form_boxes
@@ -53,6 +54,7 @@ class Context:
 TILE = (
     Pass("canonicalize", canonicalize, "later passes match fewer shapes"),
     Pass("cse", cse, "unrolled loops and helpers repeat address arithmetic"),
+    Pass("drop_box_axes", drop_box_axes, "a box of one of several matrices feeds a dot with nothing in between"),
     Pass("licm", licm, "loops recompute what does not change"),
     Pass("form_fma", form_fma, "one rounding for every target, decided here and by no C++ compiler"),
     Pass("dce", dce, "no layout is wasted on a value that nobody uses"),

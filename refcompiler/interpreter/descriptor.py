@@ -11,7 +11,7 @@ from refcompiler.interpreter.dispatch import interprets
 from refcompiler.interpreter.programs import Programs
 from refcompiler.interpreter.values import Dense, Descriptor, Numbers, Pointer, Poison, Val, rank_up
 from refcompiler.ir import Op
-from refcompiler.ir.types import I32, I64, DescriptorType
+from refcompiler.ir.types import I32, I64, DescriptorType, shape_of
 
 
 @interprets("make_descriptor")
@@ -49,17 +49,20 @@ def box(
     for value, what in [*((v, "an offset") for v in offsets), *((v, "a descriptor") for v in descriptor.parts)]:
         programs.reject_poison(op, "memory.descriptors#E15", what, programs.live(value.poison), "offsets")
     check_alignment(programs, op, descriptor)
-    shape = op.box.block_shape
+    shape = shape_of(op.block)
     ndim = len(shape) + 1
     strides = [*(s.data.astype(np.int64) for s in descriptor.strides), np.ones(1, np.int64)]
-    starts = [o.data.astype(np.int64) for o in offsets]
+    steps = [np.zeros(1, np.int64)] * len(shape)
     inside = np.ones((1,) * ndim, np.bool_)
     first = descriptor.base.offset.data.astype(np.int64)
-    for axis, (start, stride, size) in enumerate(zip(starts, strides, descriptor.shape, strict=True)):
+    for axis, offset, stride, size in zip(op.axes, offsets, strides, descriptor.shape, strict=True):
+        start = offset.data.astype(np.int64)
         first = first + start * stride
-        index = rank_up(start, ndim) + along(axis, shape)
+        index = rank_up(start, ndim)
+        if axis is not None:
+            index, steps[axis] = index + along(axis, shape), stride
         inside = inside & (index >= 0) & (index < rank_up(size.data, ndim))
-    return Pointer(descriptor.base.arrays, spread(first, strides, shape), descriptor.base.pointee), Dense(inside)
+    return Pointer(descriptor.base.arrays, spread(first, steps, shape), descriptor.base.pointee), Dense(inside)
 
 
 def along(axis: int, shape: tuple[int, ...]) -> np.ndarray:

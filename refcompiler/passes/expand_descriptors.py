@@ -10,7 +10,7 @@ from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.descriptor import ALIGNMENT, BoxAccess
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import BOOL, I32, I64, BlockType, DescriptorType, PointerType, Type
+from refcompiler.ir.types import BOOL, I32, I64, BlockType, DescriptorType, PointerType, Type, shape_of
 
 Parts = tuple[Value, ...]  # a descriptor taken apart: its base, its extents, its strides but the last, which is 1
 
@@ -102,12 +102,13 @@ class _Expander:
 
     def pointers(self, op: BoxAccess, base: Value, strides: list[Value]) -> Value:
         """One address for the box, moved by what does not depend on its place."""
-        shape = op.box.block_shape
+        shape = shape_of(op.block)
         for offset, stride in zip(op.offsets, [*strides, None], strict=True):
             base = self.moved(base, self.product(offset, stride))
-        for axis in range(len(shape)):
-            along = self.expanded(self.arange(shape[axis]), axis, len(shape))
-            base = self.moved(base, self.product(along, strides[axis] if axis < len(strides) else None))
+        for axis, stride in zip(op.axes, [*strides, None], strict=True):
+            if axis is not None:
+                along = self.expanded(self.arange(shape[axis]), axis, len(shape))
+                base = self.moved(base, self.product(along, stride))
         return base
 
     def moved(self, pointer: Value, distance: Value) -> Value:
@@ -127,21 +128,24 @@ class _Expander:
     def inside(self, op: BoxAccess, sizes: list[Value]) -> Value | None:
         """Which elements of the box are in the array; None for all. A sum that wraps is negative, so outside."""
         mask = None
-        shape = op.box.block_shape
-        for axis, (offset, size) in enumerate(zip(op.offsets, sizes, strict=True)):
-            for test in self.tests(offset, size, shape[axis]):
-                test = self.expanded(test, axis, len(shape))
+        shape = shape_of(op.block)
+        for axis, offset, size in zip(op.axes, op.offsets, sizes, strict=True):
+            for test in self.tests(offset, size, 1 if axis is None else shape[axis]):
+                if axis is not None:
+                    test = self.expanded(test, axis, len(shape))
                 mask = test if mask is None else self.build.value("and", mask, test)
-        if mask is not None and mask.type.shape != shape:
+        if mask is not None and shape_of(mask.type) != shape:
             mask = self.build.value("broadcast", mask, types=[BlockType(BOOL, shape)])
         return mask
 
     def tests(self, offset: Value, size: Value, extent: int) -> list[Value]:
         """Comparisons along one axis that are not known to hold."""
         (low, high), (least, _) = self.ranges.of(offset), self.ranges.of(size)
-        index, tests = self.arange(extent), []
-        if not (isinstance(offset, Constant) and not offset.value):
-            index = self.build.value("add", index, offset)
+        index, tests = offset, []
+        if extent > 1:
+            index = self.arange(extent)
+            if not (isinstance(offset, Constant) and not offset.value):
+                index = self.build.value("add", index, offset)
         if low < 0 or high + extent - 1 > I32.max_int:
             tests.append(self.build.value("cmp_ge", index, Constant(0, I32)))
         if high + extent - 1 >= least:

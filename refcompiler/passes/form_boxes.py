@@ -111,26 +111,24 @@ class _Former:
     # --- the access
     def access(self, op: Op, box: Box, dims: list[Dim]) -> None:
         shape = shape_of(op.pointer.type)
-        block = BlockType(box.element, tuple(dim.extent for dim in dims))
-        descriptor = self.descriptor(box, dims, block.shape)
+        descriptor = self.descriptor(box, dims)
         offsets = [self.boxes.forms.value(dim.offset, I32, self.build) for dim in dims]
         axes = [dim.axis for dim in dims if dim.axis is not None]  # of the accessed block, in the order of the box
         inner = tuple(shape[axis] for axis in axes)
         plain = tuple(shape[axis] for axis in sorted(axes))
         if op.name == "load":
-            value = self.build.value("descriptor_load", descriptor, *offsets, types=[block])
-            value = self.moved(self.reshaped(value, inner), [axes.index(axis) for axis in sorted(axes)])
+            value = self.build.value("descriptor_load", descriptor, *offsets, types=[BlockType(box.element, inner)])
+            value = self.moved(value, [axes.index(axis) for axis in sorted(axes)])
             self.hand_over(op, self.reshaped(value, shape))
         else:
             value = op.value
             if shape_of(value.type) != shape:
                 value = self.build.value("broadcast", value, types=[BlockType(element_of(value.type), shape)])
             value = self.moved(self.reshaped(value, plain), [sorted(axes).index(axis) for axis in axes])
-            value = self.reshaped(value, block.shape)
             self.build.op("descriptor_store", descriptor, *offsets, value)
         self.build.block.ops[-1].spans = op.spans
 
-    def descriptor(self, box: Box, dims: list[Dim], block_shape: tuple[int, ...]) -> Value:
+    def descriptor(self, box: Box, dims: list[Dim]) -> Value:
         with self.top.at(self.build.span):
             base = box.pointer
             if box.origin:
@@ -140,7 +138,8 @@ class _Former:
                 for dim in dims
             ]
             strides = [self.boxes.forms.value(dim.stride, I64, self.top) for dim in dims]
-            return self.top.value("make_descriptor", base, *extents, *strides, block_shape=block_shape)
+            shape = tuple(dim.extent for dim in dims)
+            return self.top.value("make_descriptor", base, *extents, *strides, block_shape=shape)
 
     def hand_over(self, op: Op, value: Value) -> None:
         """What the load gave is now ``value``: its users see no difference."""

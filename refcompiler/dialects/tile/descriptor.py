@@ -8,6 +8,7 @@ from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import (
     I32,
     I64,
+    BlockType,
     DescriptorType,
     DType,
     PointerType,
@@ -99,8 +100,14 @@ class MakeDescriptor(Op, name="make_descriptor", levels=BLOCKS):
         return None if index == 0 else I32 if index <= (len(operands) - 1) // 2 else I64
 
 
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its axes of extent 1."""
+    return tuple(extent for extent in shape if extent > 1)
+
+
 class BoxAccess(Op):
-    """A load or a store of the box of a descriptor that begins at given element offsets."""
+    """A load or a store of the box of a descriptor that begins at given element offsets. The block has the shape of the
+    box, up to axes of extent 1."""
 
     volatile = False
 
@@ -112,6 +119,22 @@ class BoxAccess(Op):
     @property
     def box(self) -> DescriptorType:
         return self.operands[0].type
+
+    @property
+    def block(self) -> BlockType:
+        """The type of what is loaded or stored."""
+        raise NotImplementedError
+
+    @property
+    def axes(self) -> list[int | None]:
+        """For each axis of the box the axis of the block along it, None where the box is one element wide."""
+        wide = iter([axis for axis, extent in enumerate(shape_of(self.block)) if extent > 1])
+        return [next(wide) if extent > 1 else None for extent in self.box.block_shape]
+
+    def fits(self) -> bool:
+        """Whether the block is one of the box."""
+        shape, element = shape_of(self.block), element_of(self.block)
+        return without_ones(shape) == without_ones(self.box.block_shape) and element == self.box.element
 
     def require_offsets(self, require, offsets: list[Value]) -> None:
         require(
@@ -142,12 +165,11 @@ class DescriptorLoad(BoxAccess, name="descriptor_load", effects={"read"}, explic
 
     def verify(self, require) -> None:
         self.require_offsets(require, self.offsets)
-        given = self.result.type
-        require(
-            shape_of(given) == self.box.block_shape and element_of(given) == self.box.element,
-            "ir.type",
-            lambda: f"a box of {self.box} is no {given}",
-        )
+        require(self.fits(), "ir.type", lambda: f"a box of {self.box} is no {self.block}")
+
+    @property
+    def block(self) -> BlockType:
+        return self.result.type
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
@@ -169,15 +191,13 @@ class DescriptorStore(BoxAccess, name="descriptor_store", effects={"write"}, lev
     def value(self) -> Value:
         return self.operands[-1]
 
+    @property
+    def block(self) -> BlockType:
+        return self.value.type
+
     def verify(self, require) -> None:
         self.require_offsets(require, self.offsets)
-        value = self.value.type
-        require(
-            shape_of(value) == self.box.block_shape and element_of(value) == self.box.element,
-            "memory.descriptors#E11",
-            lambda: f"a box of {self.box} cannot hold {value}",
-            "value",
-        )
+        require(self.fits(), "memory.descriptors#E11", lambda: f"a box of {self.box} cannot hold {self.block}", "value")
         require(not self.box.const, "memory.descriptors#E12", "cannot store to a constant array", "descriptor")
 
     @classmethod
