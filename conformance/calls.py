@@ -216,6 +216,8 @@ def _modify(
             records = np.zeros(array.shape, [("value", array.dtype), ("more", "i1")])
             records["value"] = array
             return CallArgument(argument.name, records["value"])
+        case "bits":
+            return _view(argument, array.view(DTYPES[inside].numpy))
         case "dtype":
             return CallArgument(argument.name, array.astype(DTYPES[inside].numpy if inside in DTYPES else inside))
         case "value":

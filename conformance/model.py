@@ -19,8 +19,8 @@ TIERS = ("smoke", "pr", "gpu", "nightly")
 PEERS = ("copy", "torch", "compile", "cublas", "cudnn", "triton", "mlir")
 # How `arguments:` of a case may bend one argument of the call.
 MODIFIERS = (
-    "missing", "none", "list", "readonly", "view", "transposed", "field", "array", "dtype", "value", "positional",
-    "named",
+    "missing", "none", "list", "readonly", "view", "transposed", "field", "array", "bits", "dtype", "value",
+    "positional", "named",
 )  # fmt: skip
 
 

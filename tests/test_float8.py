@@ -5,11 +5,18 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from stand_ins import Tensor
 
 import refcompiler as triton
 import refcompiler.language as tl
 from oracles.casts import convert
+from refcompiler import ShapeDtype
+from refcompiler.errors import LaunchError
 from refcompiler.ir.types import FLOATS8, element_of
+from refcompiler.jit import from_source
+from refcompiler.runtime import Param, describe
+from refcompiler.runtime.abi import convert_scalar
+from refcompiler.runtime.arrays import dtype_name
 
 NUMPY = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16}
 NUMPY |= {"f16": np.float16, "f32": np.float32}
@@ -76,3 +83,52 @@ def test_machine_code_uses_the_instruction_where_there_is_one(backend, arch, has
         kernel = compiled(source, target, arch, backend, 128)
         assert bool(casts(kernel)) == has_it
         assert ("x2" in kernel.asm["ptx"]) == has_it and kernel.build.cubin
+
+
+@triton.jit
+def doubled(x, out, BLOCK: tl.constexpr = 64):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, (tl.load(x + i).to(tl.float32) * 2).to(out.dtype.element_ty))
+
+
+@pytest.mark.parametrize("float8", ["f8e4m3", "f8e5m2"])
+def test_arrays_of_numpy(float8):
+    x = np.linspace(-9, 9, 64).astype(NUMPY[float8])
+    out = np.zeros(64, NUMPY[float8])
+    doubled[(1,)](x, out)
+    assert (out.astype("f4") == convert(x.astype("f4") * 2, float8).astype("f4")).all() and out.any()
+    read = np.zeros(64, np.uint8)
+    compiled_doubled = doubled.compile(f"x:*{float8},out:*{float8}", {"BLOCK": 64}, backend="interp")
+    compiled_doubled[(1,)](x.view(np.int8), read)
+    assert (read == out.view(np.uint8)).all()
+    with pytest.raises(LaunchError, match=rf"is an array of u16, expected ptr<{float8}>"):
+        compiled_doubled[(1,)](x.view(np.uint16), read)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("torch.float8_e4m3fn", "f8e4m3"), ("torch.float8_e5m2", "f8e5m2"), ("float8_e5m2", "f8e5m2")]
+)
+def test_dtypes_by_the_names_of_libraries(theirs, ours):
+    assert describe(Tensor(np.zeros(4, np.uint8), dtype=theirs)).dtype == dtype_name(theirs) == ours
+    assert describe(Tensor(np.zeros(4, np.uint8), dtype=theirs)).nbytes == 4
+    of_array = ShapeDtype((64,), theirs)
+    assert doubled.warmup(of_array, of_array).func.params[0].type.pointee.name == ours
+
+
+def test_formats_of_other_vendors_are_refused():
+    for name in ("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz"):
+        with pytest.raises(LaunchError) as caught:
+            describe(np.zeros(4, getattr(ml_dtypes, name)))
+        assert caught.value.id == "launch.dtype" and name in str(caught.value)
+        with pytest.raises(LaunchError):
+            dtype_name(f"torch.{name}")
+
+
+def test_scalars_travel_as_their_bits():
+    kernel = from_source("@triton.jit\ndef kernel(out, v: 'fp8e4nv'):\n    tl.store(out, v)\n", "kernel")
+    out = np.zeros(1, "f4")
+    for value, stored in ((1.06, 1.0), (1e9, 448.0), (np.float32(-3.1), -3.0), (5, 5.0)):
+        kernel[(1,)](out, value)
+        assert out[0] == stored
+    assert convert_scalar(Param("v", "scalar", "f8e4m3"), 1.0, "k") == 0x38
+    assert convert_scalar(Param("v", "scalar", "f8e5m2"), -1e9, "k") == 0xFB

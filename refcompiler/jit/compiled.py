@@ -13,7 +13,7 @@ import numpy as np
 from refcompiler.errors import LaunchError
 from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
-from refcompiler.ir.types import DType, PointerType
+from refcompiler.ir.types import FLOATS8, DType, PointerType
 from refcompiler.jit.backends import HOST, asked, executor
 from refcompiler.jit.build import Build, build, cache_key, stored
 from refcompiler.jit.grids import Grid, resolve_grid
@@ -172,6 +172,7 @@ class CompiledKernel:
     ) -> bool:
         """Run on arguments by name; ``infos`` describes those that are arrays, ``backend`` is what was asked for.
         Whether it was queued on a GPU."""
+        infos = {name: self._as_float8(name, info) for name, info in infos.items()}
         self._check_arguments(values, infos)
         if 0 in grid:
             return False
@@ -182,6 +183,16 @@ class CompiledKernel:
             return False
         self._launch_gpu(grid, values | infos, stream)
         return True
+
+    def _as_float8(self, name: str, info: ArrayInfo) -> ArrayInfo:
+        """Bytes that the parameter takes for float8 as an array of that, for libraries that have no float8."""
+        declared = self.pointees.get(name)
+        return info._replace(dtype=declared.name) if declared in FLOATS8 and info.dtype in ("u8", "i8") else info
+
+    @cached_property
+    def pointees(self) -> dict[str, DType]:
+        """What the pointer parameters point to, by name."""
+        return {str(p.name): p.type.pointee for p in self.func.params if isinstance(p.type, PointerType)}
 
     def _check_arguments(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
         where = {info.device is None for info in infos.values()}
