@@ -29,6 +29,7 @@ class Target:
     has_async_copy: bool = True  # cp.async: global to shared without registers
     has_fp8_mma: bool = False  # mma.sync on e4m3 and e5m2
     has_tma: bool = False  # cp.async.bulk.tensor, mbarrier transactions
+    has_stmatrix: bool = False  # matrices from registers to shared memory
     has_clusters: bool = False  # thread block clusters, distributed shared memory
     has_wgmma: bool = False  # warpgroup matrix multiply; needs the suffix "a"
     has_tcgen05: bool = False  # tensor memory and its matrix multiply; needs the suffix "a"
@@ -68,6 +69,7 @@ TARGETS: dict[str, Target] = {
             max_blocks_per_sm=32,
             has_fp8_mma=True,
             has_tma=True,
+            has_stmatrix=True,
             has_clusters=True,
             has_wgmma=True,
         ),
@@ -80,6 +82,7 @@ TARGETS: dict[str, Target] = {
             max_blocks_per_sm=32,
             has_fp8_mma=True,
             has_tma=True,
+            has_stmatrix=True,
             has_clusters=True,
             has_tcgen05=True,
         ),

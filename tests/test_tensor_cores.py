@@ -14,12 +14,12 @@ from refcompiler.jit.text import from_simt
 from refcompiler.target import TARGETS
 
 ROOT = Path(__file__).parents[1]
-FEATURE = yaml.safe_load((ROOT / "spec/features/exec/tensor_cores.yaml").read_text())
 
 
-def program(name, **params):
+def program(name, feature="tensor_cores", **params):
     """A program of the feature with its parameters filled in."""
-    return re.sub(r"\{([A-Z]+)\}", lambda found: params[found[1]], FEATURE["programs"][name]["source"])
+    loaded = yaml.safe_load((ROOT / f"spec/features/exec/{feature}.yaml").read_text())
+    return re.sub(r"\{([A-Z]+)\}", lambda found: params[found[1]], loaded["programs"][name]["source"])
 
 
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])
@@ -38,6 +38,20 @@ def test_machine_code_has_one_instruction_for_each_tile(backend, arch, name, par
     assert len(found) == (8 if name == "tiles" else 1)
     assert all(i.startswith(instruction) for i in found)
     assert kernel.resources["stack"] == 0
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_fragments_that_ldmatrix_gives_need_no_packing(backend):
+    text = program("product", "ldmatrix", TRANS="True", ROW="8", MATRIX="64")
+    kernel = from_simt(text, "<test>", "sm_80", backend)
+    mix = toolchain.instruction_mix(kernel.asm["sass"])
+    assert (mix["LDSM"], mix["HMMA"], mix["PRMT"], kernel.resources["stack"]) == (3, 2, 0, 0)
+
+
+def test_stmatrix_is_refused_before_sm_90():
+    text = program("back", "ldmatrix", LOAD="{count=4}", STORE="{count=4}")
+    with pytest.raises(CompileError, match="stmatrix needs an architecture with stmatrix, sm_89 has none"):
+        from_simt(text, "<test>", "sm_89", "mlir").asm["mlir"]
 
 
 class _Needs:

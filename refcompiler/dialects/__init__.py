@@ -1,7 +1,7 @@
 """The ops, by family; importing this package fills the registry."""
 
 from refcompiler.dialects import atomic, elementwise, laid_out, scf
-from refcompiler.dialects.simt import asynchronous, registers, roles, tensor_cores, thread, warpgroup
+from refcompiler.dialects.simt import asynchronous, matrices, registers, roles, tensor_cores, thread, warpgroup
 from refcompiler.dialects.simt import memory as simt_memory
 from refcompiler.dialects.tile import descriptor, dot, memory, program, reduction, shape
 
@@ -12,6 +12,7 @@ __all__ = [
     "dot",
     "elementwise",
     "laid_out",
+    "matrices",
     "memory",
     "program",
     "reduction",

@@ -21,6 +21,7 @@ _NO_INSTRUCTION = frozenset(
     {"splat", "extract", "pack", "constants", "shared_alloc", "mbarrier_alloc", "tensor_map", "assert"}
 )
 _CLASSES = {
+    "ldmatrix": "shared", "stmatrix": "shared",
     "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
     **dict.fromkeys(SHUFFLES, "shuffle"),
     "atomic_rmw": "global", "atomic_cas": "global", "barrier": "barrier", "named_barrier": "barrier",

@@ -14,7 +14,7 @@ from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.tensor_maps import Placed, tensor_maps, written_through
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType, SharedType
-from refcompiler.simulator import access, atomic, exchange, tensor_cores, values, warpgroup  # noqa: F401
+from refcompiler.simulator import access, atomic, exchange, matrices, tensor_cores, values, warpgroup  # noqa: F401
 from refcompiler.simulator.agents import AgentOrder
 from refcompiler.simulator.asynchronous import check_ended, granules
 from refcompiler.simulator.control import Region
@@ -166,7 +166,7 @@ def _granule(ops: list[Op], suffix: str) -> int:
             sizes.append(access.element_bytes(op.result.type))
         if isinstance(op, PtxOp):
             sizes += granules(op, suffix)
-        elif suffix == "_shared" and "read_shared" in op.effects:
+        elif suffix == "_shared" and op.effects & {"read_shared", "write_shared"}:
             sizes += [access.element_bytes(v.type) for v in op.operands if v and isinstance(v.type, SharedType)]
         if op.name.startswith(("ld_", "st_")) and op.name.endswith(suffix):
             sizes.append(access.element_bytes((op.results[0] if op.results else op.value).type))

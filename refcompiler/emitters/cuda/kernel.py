@@ -302,6 +302,7 @@ _NAMES = {
     "if": "chosen",
     "mma_sync": "acc",
     "wgmma": "acc",
+    "ldmatrix": "fragment",
     "wgmma_wait": "acc",
 }
 _FLOAT_NAMES = {

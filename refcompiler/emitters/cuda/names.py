@@ -40,7 +40,7 @@ SPELLED = frozenset(
 RESERVED = CPP_KEYWORDS | CUDA_NAMES | SPELLED | frozenset(PRELUDE) | frozenset({"shared"})
 # Names that C++ reserves, macros of the CUDA headers that NVRTC includes, `_`, which is no PTX symbol, and functions
 # around instructions of tensor cores.
-_RESERVED_START = re.compile(r"__|_[A-Z]|_\Z|cuda[A-Z]|CUDA|CU_|NV_|(wg)?mma_m\d")
+_RESERVED_START = re.compile(r"__|_[A-Z]|_\Z|cuda[A-Z]|CUDA|CU_|NV_|(wg)?mma_m\d|(ld|st)matrix_x\d")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 

@@ -10,7 +10,9 @@ from refcompiler.ir.types import PointerType, RegType, element_of
 VIEWS = frozenset({"extract", "splat", "constants"})  # never a statement: they say which register is meant
 _EXPRESSIONS = frozenset({"select", "cast", "bitcast", "addptr", "program_id", "num_programs", "thread_id"})
 _MAX_DEPTH = 3  # operators nested in one written expression
-WHOLE = frozenset({"mma_sync", "wgmma", "wgmma_wait"})  # one statement on arrays, whatever the number of registers
+WHOLE = frozenset(
+    {"mma_sync", "wgmma", "wgmma_wait", "ldmatrix", "stmatrix"}
+)  # one statement on arrays, whatever the number of registers
 WIDE = {"ld_global": "other", "ld_shared": "", "st_global": "value", "st_shared": "value"}
 
 

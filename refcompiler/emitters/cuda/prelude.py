@@ -286,6 +286,16 @@ template <typename T>
     return __float_as_uint(*x);
 }}
 """,
+    "from_word": f"""// the inverse of as_word
+template <typename T>
+{_INLINE} void from_word(T* x, unsigned word) {{
+#pragma unroll
+    for (int i = 0; i < 4 / (int)sizeof(T); ++i) x[i] = (T)(word >> 8 * sizeof(T) * i);
+}}
+{_INLINE} void from_word(float* x, unsigned word) {{
+    *x = __uint_as_float(word);
+}}
+""",
     "shared_address": f"""{_INLINE} unsigned shared_address(const void* p) {{
     return (unsigned)__cvta_generic_to_shared(p);
 }}

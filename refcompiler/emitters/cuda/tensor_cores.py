@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 
+from refcompiler.dialects.simt.matrices import Ldmatrix, Stmatrix
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import MmaSync, packed
 from refcompiler.dialects.simt.warpgroup import Wgmma, WgmmaWait
@@ -14,8 +15,9 @@ from refcompiler.emitters.cuda.expressions import Expr, binary
 from refcompiler.emitters.cuda.names import Namer
 from refcompiler.emitters.cuda.text import Renderer
 from refcompiler.ir.core import Op, Value
-from refcompiler.ir.types import F32, DType
+from refcompiler.ir.types import F32, DType, element_of
 
+_LOOP = "#pragma unroll\n"
 _INLINE = "static __device__ __forceinline__"
 
 
@@ -24,6 +26,7 @@ class TensorCores:
 
     renderer: Renderer
     namer: Namer
+    index: str
     functions: dict[str, str]
     line: Callable[[str], None]
     step: Callable[[Op | Assign], None]
@@ -51,6 +54,28 @@ class TensorCores:
         for result, value in zip(op.results, op.values, strict=True):
             self.line(f"settle<{count_of(value.type)}>({self.accumulators(result, value)});")
 
+    def write_ldmatrix(self, op: Ldmatrix, index: Expr | None) -> None:
+        self.declare(op.result, local=False)
+        name = self.function(f"ldmatrix_x{op.count}", _ldmatrix(op))
+        self.each_access(op, f"{name}({self.renderer.names[op.result]}")
+
+    def write_stmatrix(self, op: Stmatrix, index: Expr | None) -> None:
+        value = self.array_of(op.value, count_of(op.value.type))
+        name = self.function(f"stmatrix_x{op.count}", _stmatrix(op))
+        self.each_access(op, f"{name}({value}")
+
+    def each_access(self, op: Ldmatrix | Stmatrix, start: str) -> None:
+        """Calls that begin so, with the registers of each access and its address."""
+        accesses = count_of(op.index.type)
+        if accesses == 1:
+            self.line(f"{start}, {self.place(op.buffer, op.index)});")
+            return
+        r = Expr(self.index)
+        self.line("#pragma unroll")
+        self.line(f"for (int {r} = 0; {r} < {accesses}; ++{r}) {{")
+        self.line(f"    {start} + {op.each} * {r}, {self.place(op.buffer, op.index, r)});")
+        self.line("}")
+
     def accumulators(self, result: Value, start: Value | None) -> str:
         """A new array for ``result`` that begins as ``start``."""
         self.declare(result, local=False)
@@ -59,9 +84,9 @@ class TensorCores:
             self.flush()
         return self.renderer.names[result]
 
-    def place(self, buffer: Value, index: Value) -> str:
+    def place(self, buffer: Value, index: Value, register: Expr | None = None) -> str:
         """The address of an element in shared memory."""
-        element = binary(Expr(self.renderer.names[buffer]), "+", self.renderer.value(index, None))
+        element = binary(Expr(self.renderer.names[buffer]), "+", self.renderer.value(index, register))
         return f"shared_address({element})"
 
     def function(self, wanted: str, text: str) -> str:
@@ -125,19 +150,43 @@ def _wgmma(op: Wgmma) -> str:
     return f"{_INLINE} void NAME({_type(element)}* d, {a} a, unsigned b) {{\n{body}}}\n"
 
 
+def _ldmatrix(op: Ldmatrix) -> str:
+    """One access."""
+    element = element_of(op.buffer.type)
+    statement = _asm(
+        "asm volatile", [op.text("%")], [f'"=r"(word[{i}])' for i in range(op.words)], ['"r"(from)'], memory=True
+    )
+    body = f"unsigned word[{op.words}];\n{statement}{_LOOP}for (int i = 0; i < {op.words}; ++i) "
+    body += f"from_word(to + {packed(element)} * i, word[i]);\n"
+    return f"{_INLINE} void NAME({_type(element)}* to, unsigned from) {{\n{textwrap.indent(body, '    ')}}}\n"
+
+
+def _stmatrix(op: Stmatrix) -> str:
+    """One access."""
+    element = element_of(op.buffer.type)
+    words = [f'"r"(as_word(from + {packed(element) * i}))' for i in range(op.words)]
+    statement = _asm("asm volatile", [op.text("%")], [], ['"r"(to)', *words], memory=True)
+    head = f"{_INLINE} void NAME(const {_type(element)}* from, unsigned to) {{"
+    return f"{head}\n{textwrap.indent(statement, '    ')}}}\n"
+
+
 def _descriptor(name: str, high: int, offset: int) -> str:
     low = f"{name}_low + {offset >> 4}" if offset else f"{name}_low"
     return f'"l"(matrix_descriptor({high:#x}, {low}))'
 
 
-def _asm(head: str, instructions: list[str], outputs: Iterable[str], inputs: Iterable[str]) -> str:
-    """A statement of inline PTX."""
+def _asm(
+    head: str, instructions: list[str], outputs: Iterable[str], inputs: Iterable[str], memory: bool = False
+) -> str:
+    """A statement of inline PTX; ``memory`` says that it reads or writes some."""
 
     def wrapped(operands: Iterable[str]) -> str:
         return textwrap.fill(", ".join(operands), 100, subsequent_indent="      ", break_long_words=False)
 
-    text = "\n    ".join(f'"{line}{chr(92) + "n" if len(instructions) > 1 else ""}"' for line in instructions)
-    return f"{head}(\n    {text}\n    : {wrapped(outputs)}\n    : {wrapped(inputs)});\n"
+    end = "\\n" if len(instructions) > 1 else ""
+    text = "\n    ".join(f'"{line}{end}"' for line in instructions)
+    clobbered = ' : "memory"' if memory else ""
+    return f"{head}(\n    {text}\n    : {wrapped(outputs)}\n    : {wrapped(inputs)}{clobbered});\n"
 
 
 def _type(dtype: DType) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refcompiler.dialects.simt.matrices import Ldmatrix, Stmatrix
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import MmaSync, packed
 from refcompiler.dialects.simt.warpgroup import Tile, Wgmma, WgmmaWait
@@ -35,7 +36,7 @@ def write_mma_sync(w: Writer, op: MmaSync) -> None:
                 asm = f'llvm.inline_asm asm_dialect = att "{text}", "{constraints}" {", ".join(given)}'
                 made = w.let(f"{asm} : ({types}) -> {result}")
                 c[third : third + of_c] = [w.let(f"llvm.extractvalue {made}[{i}] : {result}") for i in range(of_c)]
-    w.set(op, from_words(w, c, element))
+    w.set(op, c if element is F32 else from_words(w, c, element))
 
 
 def words(w: Writer, value: Value) -> list[str]:
@@ -54,9 +55,9 @@ def accumulators(w: Writer, value: Value) -> list[str]:
 
 
 def from_words(w: Writer, found: Sequence[str], dtype: DType) -> list[str]:
-    """The inverse of :func:`accumulators`."""
+    """Registers of ``dtype`` that PTX gave in words of 32 bits."""
     element, count = t.element_type(dtype), packed(dtype)
-    if count == 1:
+    if element == "i32":
         return list(found)
     vector = t.vector(element, count)
     return [r for x in found for r in w.unpack(w.let(f"llvm.bitcast {x} : i32 to {vector}"), element, count)]
@@ -89,14 +90,17 @@ def write_wgmma(w: Writer, op: Wgmma) -> None:
 
 def _descriptor_low(w: Writer, buffer: Value, index: Value, tile: Tile) -> str:
     """The lower half of the descriptor of a tile's first step."""
-    element = t.memory_type(element_of(buffer.type))
-    place = w.let(
-        f"llvm.getelementptr {w.value(buffer)}[{w.value(index)}] : ({t.SHARED}, i32) -> {t.SHARED}, {element}"
-    )
-    address = w.let(f"llvm.ptrtoint {place} : {t.SHARED} to i32")
+    address = _address(w, buffer, w.value(index))
     within = w.let(f"arith.andi {address}, {w.constant(0x3FFFF)} : i32")
     units = w.let(f"arith.shrui {within}, {w.constant(4)} : i32")
     return w.let(f"arith.ori {units}, {w.constant(tile.low)} : i32")
+
+
+def _address(w: Writer, buffer: Value, index: str) -> str:
+    """The 32-bit address of an element in shared memory."""
+    element = t.memory_type(element_of(buffer.type))
+    place = w.let(f"llvm.getelementptr {w.value(buffer)}[{index}] : ({t.SHARED}, i32) -> {t.SHARED}, {element}")
+    return w.let(f"llvm.ptrtoint {place} : {t.SHARED} to i32")
 
 
 def _descriptor(w: Writer, low: str, tile: Tile, step: int) -> str:
@@ -104,6 +108,29 @@ def _descriptor(w: Writer, low: str, tile: Tile, step: int) -> str:
         low = w.let(f"arith.addi {low}, {w.constant(tile.start(step) >> 4)} : i32")
     wide = w.let(f"arith.extui {low} : i32 to i64")
     return w.let(f"arith.ori {wide}, {w.constant(tile.high << 32, I64)} : i64")
+
+
+@writes("ldmatrix")
+def write_ldmatrix(w: Writer, op: Ldmatrix) -> None:
+    element = element_of(op.buffer.type)
+    constraints = ",".join(["=r"] * op.words + ["r", "~{memory}"])
+    result = f"!llvm.struct<({', '.join(['i32'] * op.words)})>" if op.words > 1 else "i32"
+    found: list[str] = []
+    for index in w.registers(op.index):
+        asm = f'{_ASM} "{op.text("$")}", "{constraints}" {_address(w, op.buffer, index)} : (i32) -> {result}'
+        made = w.let(asm)
+        parts = [w.let(f"llvm.extractvalue {made}[{i}] : {result}") for i in range(op.words)]
+        found += from_words(w, parts if op.words > 1 else [made], element)
+    w.set(op, found)
+
+
+@writes("stmatrix")
+def write_stmatrix(w: Writer, op: Stmatrix) -> None:
+    constraints, types = ",".join(["r"] * (op.words + 1) + ["~{memory}"]), ", ".join(["i32"] * (op.words + 1))
+    values = words(w, op.value)
+    for number, index in enumerate(w.registers(op.index)):
+        given = [_address(w, op.buffer, index), *values[number * op.words : (number + 1) * op.words]]
+        w.line(f'{_ASM} "{op.text("$")}", "{constraints}" {", ".join(given)} : ({types}) -> ()')
 
 
 @writes("wgmma_wait")
