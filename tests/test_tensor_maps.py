@@ -9,7 +9,8 @@ import pytest
 from cuda.bindings import driver as cuda
 
 from refcompiler.dialects.simt.tensor_maps import TensorMap, evaluate
-from refcompiler.errors import LaunchError
+from refcompiler.errors import CompileError, LaunchError
+from refcompiler.jit.text import from_simt
 from refcompiler.runtime import KernelABI, Param, gpu, tensor_maps
 
 ROWS = TensorMap(
@@ -111,3 +112,15 @@ def test_the_recipe_travels_as_json():
     import json
 
     assert KernelABI.from_json(json.loads(json.dumps(ABI.to_json()))) == ABI
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_an_architecture_without_tensor_maps_is_refused(backend):
+    text = (
+        "simt func @f(x: ptr<i32>, out: ptr<i32>) {num_warps=1, threads=32, shared_bytes=16} {\n"
+        "  %0 = mbarrier_alloc {count=1, offset=0} : shared<1 x mbarrier>\n"
+        "  mbarrier_init %0, 0, none {arrivals=32}\n}\n"
+    )
+    assert from_simt(text, "<f>", "sm_90a", backend).asm[backend]
+    with pytest.raises(CompileError, match="mbarrier_init needs an architecture with tma, sm_89 has none"):
+        from_simt(text, "<f>", "sm_89", backend).asm[backend]

@@ -358,7 +358,7 @@ class Mlir(Cuda):
     """MLIR through its own passes to PTX and on to cubin; launched as `cuda` is."""
 
     backend = "mlir"
-    stages = ("mlir", "ptx", "sass", "resources")
+    stages = ("simt", "mlir", "ptx", "sass", "resources")
     compiler = ("mlir", "mlir")
 
     def __init__(self, arch: str = "") -> None:

@@ -43,9 +43,9 @@ def take_turns(m: Machine, roles: Sequence[Role]) -> Iterator[Pause]:
         opened = _open(m, roles) | _unblock(roles)
         if pause is not None:
             yield pause
-        elif not opened and not (m.copies is not None and m.copies.land_last()):
+        elif not opened:
             waiting = [role.waits for role in roles if role.waits is not None]
-            if waiting:
+            if waiting and not (m.copies is not None and m.copies.land_last()):
                 raise _stuck(m, waiting)
 
 
