@@ -25,6 +25,7 @@ from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
 from refcompiler.passes.lower_to_simt import lower_to_simt
 from refcompiler.passes.pad_extents import pad_extents
+from refcompiler.passes.unwrap_indices import unwrap_indices
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ TILE = (
 )
 
 LAID_OUT = (
+    Pass("unwrap_indices", unwrap_indices, "indices wrapped by % hide boxes"),
     Pass("form_boxes", form_boxes, "the copy engine of the target moves boxes, which addresses of elements hide"),
     Pass("cse", cse, "accesses of one array share its descriptor"),
     Pass("expand_descriptors", expand_descriptors, "boxes become accesses that are distributed like any other"),
@@ -86,6 +88,7 @@ SIMT = (
 MUST_PRECEDE = (
     ("canonicalize", "cse", "cse compares operands by identity and wants one form of each"),
     ("form_fma", "dce", "a contracted product is left without uses"),
+    ("unwrap_indices", "form_boxes", "a box has a mask where its array ends"),
     ("form_boxes", "expand_descriptors", "boxes that nothing copies as such become accesses of elements again"),
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),

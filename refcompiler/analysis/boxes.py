@@ -43,7 +43,7 @@ class Box:
 
 
 @dataclass
-class _Limits:
+class Limits:
     """What a mask says of the index along one axis: it is below ``upper``, and not below ``lower``."""
 
     upper: Polynomial | None = None
@@ -80,13 +80,14 @@ class Boxes:
             raise NoBox("its mask is larger than its pointers")
         if op.name == "load" and op.mask is not None and not _is_zero(op.other):
             raise NoBox("`other` is not zero")
-        limits = self._limits(op.mask, shape)
+        limits = self.limits(op.mask, shape)
         return self._assigned(pointer, limits, shape)
 
     # --- masks
-    def _limits(self, mask: Value | None, shape: tuple[int, ...]) -> dict[int, _Limits]:
-        """What the mask says, by axis of the block."""
-        found: dict[int, _Limits] = {}
+    def limits(self, mask: Value | None, shape: tuple[int, ...]) -> dict[int, Limits]:
+        """What the mask of an access of that shape says, by axis. Raises NoBox, NoForm for what is no conjunction of
+        bounds on indices."""
+        found: dict[int, Limits] = {}
         for below_zero in self._conditions(mask) if mask is not None else ():
             form = below_zero.spread(shape_of(mask.type), shape)
             axes = [axis for axis, stride in enumerate(form.strides) if stride]
@@ -97,7 +98,7 @@ class Boxes:
             if len(axes) > 1:
                 raise NoBox("its mask compares two indices, so it is no box")
             (axis,) = axes
-            limits = found.setdefault(axis, _Limits())
+            limits = found.setdefault(axis, Limits())
             step = form.strides[axis].number
             if step == 1:
                 if limits.upper is not None and limits.upper != -form.scalar:
@@ -152,7 +153,7 @@ class Boxes:
         return Form(scalar, tuple(a + b for a, b in zip(x.strides, minus.strides, strict=True)))
 
     # --- dimensions
-    def _assigned(self, pointer: Form, limits: dict[int, _Limits], shape: tuple[int, ...]) -> Box:
+    def _assigned(self, pointer: Form, limits: dict[int, Limits], shape: tuple[int, ...]) -> Box:
         """The box whose offsets add up to what the pointers have in common."""
         axes = [axis for axis, extent in enumerate(shape) if extent > 1 or pointer.strides[axis]]
         for axis in axes:
@@ -180,7 +181,7 @@ class Boxes:
         if len(stride.terms) > 1 or not self.forms.parameters_only(stride):
             raise NoBox(f"the stride along dimension {axis} is neither constant nor a product of parameters")
 
-    def _dim(self, axis: int, extent: int, offset: Polynomial, pointer: Form, limits: _Limits | None) -> Dim:
+    def _dim(self, axis: int, extent: int, offset: Polynomial, pointer: Form, limits: Limits | None) -> Dim:
         upper = limits.upper if limits is not None else None
         bound = None if upper is None else offset + upper
         if bound is not None and not self.forms.parameters_only(bound):
