@@ -139,18 +139,15 @@ WRAPPED = (
         "    offs_m = i * BM + tl.arange(0, BM)\n    offs_n = j * BN + tl.arange(0, BN)\n    mask = (offs_m",
     )
 )
-SEEN = [
-    ("& (offs_n[None, :] < N)", "& (offs_n[None, :] < N - 1)", "acc, axis=1)[:, None]", "acc, axis=1)[:, None]", 1),
-    ("mask = (offs_m[:, None] < M) & ", "mask = ", "acc, axis=1)[:, None]", "acc, axis=1)[:, None]", 0),
-    ("", "", "+ tl.max(acc, axis=1)[:, None]", "+ tl.max(acc, axis=0)[None, :]", 1),
-    ("", "", "+ tl.max(acc, axis=1)[:, None]", "+ tl.max(tl.max(acc, axis=1), axis=0)", 0),
-    (
-        "",
-        "",
-        "        p += BK",
-        "        tl.store(c + N * 48 + tl.arange(0, BM), tl.max(x, axis=1))\n        p += BK",
-        1,
-    ),
+ROW_MAXIMUM = " + tl.max(acc, axis=1)[:, None]"
+IN_THE_LOOP = "        tl.store(c + N * 48 + tl.arange(0, BM), tl.max(x, axis=1))\n        p += BK"
+SEEN = [  # changes of the text, and how many of the two wraps go
+    ({"& (offs_n[None, :] < N)": "& (offs_n[None, :] < N - 1)"}, 1),
+    ({"mask = (offs_m[:, None] < M) & ": "mask = "}, 0),
+    ({ROW_MAXIMUM: " + tl.max(acc, axis=0)[None, :]"}, 1),
+    ({ROW_MAXIMUM: " + tl.max(tl.max(acc, axis=1), axis=0)"}, 0),
+    ({ROW_MAXIMUM: "", "        p += BK": IN_THE_LOOP}, 1),
+    ({ROW_MAXIMUM: ""}, 2),
 ]
 
 
@@ -161,7 +158,7 @@ def wrapped(text: str) -> Func:
 
 def test_indices_that_wrap_around_the_end():
     """The rows of a tile beyond the array, which upstream's tutorial wraps around, are not stored: zeros will do."""
-    text = WRAPPED.replace("+ tl.max(acc, axis=1)[:, None]", "")
+    text = WRAPPED.replace(ROW_MAXIMUM, "")
     func = wrapped(text)
     formed = func.clone()
     context = Context(target=TARGETS["sm_90a"])
@@ -177,12 +174,14 @@ def test_indices_that_wrap_around_the_end():
     assert counted(kept, "load") == counted(func, "load") and str(kept) == str(func)
 
 
-@pytest.mark.parametrize("old, new, old2, new2, unwrapped", SEEN)
-def test_indices_stay_wrapped_where_what_is_beyond_may_be_seen(old, new, old2, new2, unwrapped):
+@pytest.mark.parametrize("changes, unwrapped", SEEN)
+def test_indices_stay_wrapped_where_what_is_beyond_may_be_seen(changes: dict[str, str], unwrapped: int):
     """One of the two wraps stays, or both, where a mask lets more through or a reduction mixes rows."""
-    text = WRAPPED.replace(old, new) if old else WRAPPED
-    assert old2 in text
-    func = wrapped(text.replace(old2, new2))
+    text = WRAPPED
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    func = wrapped(text)
     before = counted(func, "rem")
     unwrap_indices(func, Context(target=TARGETS["sm_90a"]))
     verify(func)
