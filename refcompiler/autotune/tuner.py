@@ -1,7 +1,7 @@
 """`@autotune`: a kernel with several configurations, of which each kind of launch gets its fastest.
 
-A launch of a kind met before costs a look-up more than one of the plain kernel: the kind is told by the types of the
-arguments, the values of the key parameters and the dtypes of the arrays.
+The kind is told by the values of the key parameters and the dtypes of the arrays. A launch of a kind met before costs
+what one of the plain kernel does: it is prepared with the chosen configuration in it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from refcompiler.autotune.config import Config
 from refcompiler.autotune.pruning import Pruning
 from refcompiler.errors import CompileError, InternalError, LaunchError
 from refcompiler.jit.backends import CODE, asked, compiled_for
+from refcompiler.jit.function import JitFunction
+from refcompiler.jit.prepared import PreparedLaunches
 from refcompiler.runtime import gpu, is_device_array, streams
 
 QUANTILES = (0.5, 0.2, 0.8)  # compared in this order: the median decides
@@ -68,8 +70,8 @@ def _dtype_of(at: int, value: Any) -> Callable[[Sequence[Any]], Any]:
 class Autotuner:
     """A kernel whose configuration is chosen at its first launch of each kind.
 
-    ``best_config`` is the one of the last launch, ``configs_timings`` and ``bench_time`` (seconds) tell of the last
-    tuning, ``skipped`` says why configurations were left out of it.
+    ``configs_timings`` and ``bench_time`` (seconds) tell of the last tuning, ``skipped`` says why configurations were
+    left out of it.
     """
 
     def __init__(
@@ -101,7 +103,9 @@ class Autotuner:
         self._choices: dict[tuple, Choice] = {}
         self._only = Choice(self.configs[0]) if len(self.configs) == 1 else None
         self._lock = threading.RLock()
-        self.best_config: Config | None = None
+        self._launches = PreparedLaunches(self._long_way, frozenset(self.keys))
+        self._prepared: dict[Callable[..., Any], Config] = {}
+        self._last: Config | None = None
         self.configs_timings: dict[Config, list[float]] = {}
         self.skipped: dict[Config, str] = {}
         self.bench_time = 0.0
@@ -136,20 +140,29 @@ class Autotuner:
         """The choices of this process by what told the launches apart."""
         return {kind: choice.config for kind, choice in self._choices.items()}
 
+    @property
+    def best_config(self) -> Config | None:
+        """The configuration of the last launch."""
+        return self._prepared.get(self._launches.current, self._last)
+
     def clear_cache(self) -> None:
         """Forget the choices of this process; those on disk stay."""
         with self._lock:
             self._choices.clear()
+            self._prepared.clear()
+            self._launches.clear()
 
     # --- launching
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return functools.partial(self._run, grid)
+        return functools.partial(self._launches.current, grid)
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Launch on ``grid``; gives the compiled kernel."""
-        return self._run(grid, *args, **kwargs)
+        return self[grid](*args, **kwargs)
 
-    def _run(self, grid: Any, /, *args: Any, **keywords: Any) -> Any:
+    def _long_way(self, grid: Any, args: tuple, keywords: dict[str, Any]) -> Any:
+        """Choose, launch, and prepare launches of this kind, unless something is to run before each."""
+        self._launches.current = self._launches.run
         values = (*args, *keywords.values()) if keywords else args
         form = self._forms.get((*keywords, *map(type, values)))
         if form is None:
@@ -163,10 +176,15 @@ class Autotuner:
                 raise LaunchError("autotune.key", f"{self.__name__}: a key has no hash: {error}") from None
             if choice is None:
                 choice = self._choose(grid, args, keywords, kind)
-        self.best_config = choice.config
+        self._last = choice.config
         if choice.config.pre_hook is not None:
             choice.config.pre_hook(self._everything(args, keywords, choice.config))
-        return self.fn[grid](*args, **keywords, **choice.keywords)
+        kernel = self.fn[grid](*args, **keywords, **choice.keywords)
+        if choice.config.pre_hook is None and isinstance(self.fn, JitFunction) and _on_gpu(args, keywords):
+            self.fn.prepare(self._launches, args, keywords, choice.keywords)
+            if self._launches.current != self._launches.run:
+                self._prepared[self._launches.current] = choice.config
+        return kernel
 
     def _new_form(self, args: tuple, keywords: dict[str, Any], values: tuple) -> _Form:
         names = [*self.arg_names[: len(args)], *keywords]

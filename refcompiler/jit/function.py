@@ -131,6 +131,16 @@ class JitFunction:
                 self._launches.add(*call, arguments, options, kernel)
         return kernel
 
+    def prepare(
+        self, launches: PreparedLaunches, args: Sequence[Any], kwargs: dict[str, Any], fixed: dict[str, Any]
+    ) -> None:
+        """Prepare among ``launches`` a launch of these arguments, to which the keywords ``fixed`` are always added."""
+        own = {n: kwargs[n] for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
+        rest = {n: v for n, v in kwargs.items() if n not in own}
+        if not own.get("warmup"):
+            kernel, arguments, options = self._specialized(args, rest | fixed, own.get("backend"))
+            launches.add(args, kwargs, arguments, options, kernel)
+
     def _specialized(
         self,
         args: Sequence[Any],

@@ -84,10 +84,12 @@ class Call:
 
 class PreparedLaunches:
     """The prepared launches of one kernel function; ``long_way(grid, args, keywords)`` serves all others. ``current``
-    takes a grid, arguments and keywords."""
+    takes a grid, arguments and keywords. Numbers of parameters in ``exact`` tell launches apart by their values."""
 
-    def __init__(self, long_way: Callable[[Any, tuple, dict[str, Any]], CompiledKernel]):
-        self.long_way = long_way
+    def __init__(
+        self, long_way: Callable[[Any, tuple, dict[str, Any]], CompiledKernel], exact: frozenset[str] = frozenset()
+    ):
+        self.long_way, self.exact = long_way, exact
         self.calls: dict[tuple, Call] = {}
         self.current: Run = self.run
 
@@ -125,7 +127,7 @@ class PreparedLaunches:
         positional = [a.parameter.name for a in arguments if a.parameter.kind is not a.parameter.kind.KEYWORD_ONLY]
         given = dict(zip(positional, args, strict=False)) | dict(keywords)
         bound = {a.parameter.name: a for a in arguments}
-        made = _form(given, len(keywords), bound)
+        made = _form(given, len(keywords), bound, self.exact)
         if made is None or gpu.device_count() > 1 or not all(p.name in given for p in kernel.build.abi.visible):
             return
         values = tuple(given.values())
@@ -134,9 +136,12 @@ class PreparedLaunches:
         self.current = call.prepare(values, kernel, meta, self.other)
 
 
-def _form(given: Mapping[str, Any], keywords: int, bound: Mapping[str, Argument]) -> Call | None:
+def _form(given: Mapping[str, Any], keywords: int, bound: Mapping[str, Argument], exact: frozenset[str]) -> Call | None:
     """The form of a call with values by name, or None where such calls go the long way."""
     roles = [_role(bound.get(name), name, value) for name, value in given.items()]
+    for at, (name, value) in enumerate(given.items()):
+        if name in exact and roles[at] in ("integer", "number"):
+            roles[at] = _compared(value)
     readers = {device_reader(a.info.library, a.value) for a in bound.values() if a.info is not None}
     reader = readers.pop() if len(readers) == 1 else None
     if reader is None or None in roles:
@@ -149,9 +154,14 @@ def _role(argument: Argument | None, name: str, value: Any) -> str | None:
     if argument is None and name == "stream":
         return "stream"
     if argument is None or argument.type is None:  # of the launch or the compiler, or known while compiling
-        return "exact" if type(value) in _EXACT else "other"
+        return _compared(value)
     if not argument.plain:
         return None
     if argument.info is not None:
         return "array"
     return "integer" if type(value) in _INTEGERS else "number" if type(value) in _OTHER_NUMBERS else None
+
+
+def _compared(value: Any) -> str:
+    """The role of a value that must be the same: by comparing, or by its key where equal is not the same."""
+    return "exact" if type(value) in _EXACT else "other"
