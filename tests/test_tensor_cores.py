@@ -29,12 +29,13 @@ def program(name, feature="tensor_cores", **params):
         ("sm_80", "half", {"T": "bf16", "C": "f32"}, "HMMA.16816.F32.BF16"),
         ("sm_80", "half", {"T": "f16", "C": "f16"}, "HMMA.16816.F16"),
         ("sm_80", "tiles", {}, "HMMA.1688.F32.TF32"),
-        ("sm_89", "bytes", {"A": "i8", "B": "u8"}, "IMMA.16832.S8.U8"),
+        ("sm_89", "bytes", {"A": "i8", "B": "u8", "C": "i32"}, "IMMA.16832.S8.U8"),
+        ("sm_89", "bytes", {"A": "f8e4m3", "B": "f8e5m2", "C": "f32"}, "QMMA.16832.F32.E4M3.E5M2"),
     ],
 )
 def test_machine_code_has_one_instruction_for_each_tile(backend, arch, name, params, instruction):
     kernel = from_simt(program(name, **params), "<test>", arch, backend)
-    found = [i for i in toolchain.instructions(kernel.asm["sass"]) if i.startswith(("HMMA", "IMMA"))]
+    found = [i for i in toolchain.instructions(kernel.asm["sass"]) if i.startswith(("HMMA", "IMMA", "QMMA"))]
     assert len(found) == (8 if name == "tiles" else 1)
     assert all(i.startswith(instruction) for i in found)
     assert kernel.resources["stack"] == 0
@@ -63,17 +64,18 @@ class _Needs:
         return "sm_70"
 
 
-def test_an_op_without_an_instruction_is_refused_where_it_stands():
+def test_an_op_without_an_instruction_is_refused_where_it_stands(monkeypatch):
     func = parse_func(program("half", T="bf16", C="f32"))
     for target in TARGETS.values():
         check_target(func, target)
     op = next(op for op in func.walk() if op.name == "mma_sync")
-    type(op).needs = "has_async_copy"
-    try:
-        with pytest.raises(
-            CompileError, match="mma_sync needs an architecture with async copy, sm_70 has none"
-        ) as caught:
-            check_target(func, _Needs())
-    finally:
-        type(op).needs = ""
+    monkeypatch.setattr(type(op), "feature", lambda self: "has_async_copy")
+    with pytest.raises(CompileError, match="mma_sync needs an architecture with async copy, sm_70 has none") as caught:
+        check_target(func, _Needs())
     assert caught.value.id == "target.instruction"
+
+
+def test_float8_is_refused_before_sm_89():
+    func = parse_func(program("bytes", A="f8e4m3", B="f8e4m3", C="f32"))
+    with pytest.raises(CompileError, match="mma_sync needs an architecture with fp8 mma, sm_80 has none"):
+        check_target(func, TARGETS["sm_80"])

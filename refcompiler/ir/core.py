@@ -161,6 +161,10 @@ class Op(metaclass=OpMeta):
     def verify(self, require) -> None:
         """Check the op's own rules with ``require(condition, clause_id, message, at=field)``."""
 
+    def feature(self) -> str:
+        """The field of the target that must be true for this op; "" where none must."""
+        return self.needs
+
     def accepts_deferred(self, index: int) -> bool:
         """True if the operand at ``index`` may be the result of a deferred op."""
         return False

@@ -32,14 +32,15 @@ def verify(func: Func) -> None:
 def check_target(func: Func, target: Target) -> None:
     """Raise CompileError (target.instruction) at the first op that ``target`` has no instruction for."""
     for op in func.walk():
-        if op.needs and not getattr(target, op.needs):
-            feature = op.needs.removeprefix("has_").replace("_", " ")
+        needed = op.feature()
+        if needed and not getattr(target, needed):
+            feature = needed.removeprefix("has_").replace("_", " ")
             raise CompileError(
                 "target.instruction",
                 f"{op.name} needs an architecture with {feature}, {target} has none",
                 op.span or func.span,
                 phase="codegen",
-                notes=[f"compile for {', '.join(with_feature(op.needs))}"],
+                notes=[f"compile for {', '.join(with_feature(needed))}"],
             )
 
 

@@ -7,16 +7,21 @@ from collections.abc import Iterable
 from refcompiler.dialects.simt.registers import SIMT, count_of
 from refcompiler.ir.core import Op
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import BF16, F16, F32, I8, I32, U8, DType, Type, element_of
+from refcompiler.ir.types import BF16, F8E4M3, F8E5M2, F16, F32, FLOATS8, I8, I32, U8, DType, Type, element_of
 
 WORD_BITS = 32  # operands narrower than a register of the machine are packed into it
 ROWS, COLUMNS, DEPTH_BITS = 16, 8, 256  # of mma.sync: m16n8, and k so that a row has 256 bits
 
 # What the instructions call the elements of operands and accumulators, and the accumulators that operands may have.
-PTX_NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", I8: "s8", U8: "u8"}
+PTX_NAMES = {F16: "f16", BF16: "bf16", F32: "tf32", I8: "s8", U8: "u8", F8E4M3: "e4m3", F8E5M2: "e5m2"}
 PTX_ACCUMULATORS = {F16: "f16", F32: "f32", I32: "s32"}
-ACCUMULATORS = {F16: (F32, F16), BF16: (F32,), F32: (F32,), I8: (I32,), U8: (I32,)}
+ACCUMULATORS = {F16: (F32, F16), **dict.fromkeys((BF16, F32, *FLOATS8), (F32,)), **dict.fromkeys((I8, U8), (I32,))}
 _SPEC = "exec.tensor_cores"
+
+
+def may_multiply(a: DType, b: DType) -> bool:
+    """True if tensor cores multiply elements of the two types: equal ones, or two of 8 bits of one kind."""
+    return a in ACCUMULATORS and (a is b or {a, b} in ({I8, U8}, {F8E4M3, F8E5M2}))
 
 
 def packed(dtype: DType) -> int:
@@ -26,7 +31,7 @@ def packed(dtype: DType) -> int:
 
 class MmaSync(Op, name="mma_sync", levels=SIMT):
     """c + a b for (m, n, k) ``tiles`` of ``shape`` (16, 8, k) by each warp (PTX mma.sync): k is 16 for 16-bit elements,
-    8 for f32, of which ``tf32`` says that the last 13 bits do not count, 32 for 8-bit integers.
+    8 for f32, of which ``tf32`` says that the last 13 bits do not count, 32 for elements of 8 bits.
 
     Registers are in the order a [m][k][fragment], b [n][k][fragment], c and result [m][n][fragment], as the layouts
     mma_operand_a, mma_operand_b and mma_accumulator have them. All lanes of a warp execute it together.
@@ -42,6 +47,9 @@ class MmaSync(Op, name="mma_sync", levels=SIMT):
 
     def infer(self) -> list[Type]:
         return [self.c.type]
+
+    def feature(self) -> str:
+        return "has_fp8_mma" if self.elements[0] in FLOATS8 else ""
 
     @property
     def elements(self) -> tuple[DType, DType, DType]:
@@ -71,7 +79,7 @@ class MmaSync(Op, name="mma_sync", levels=SIMT):
 
     def verify(self, require) -> None:
         a, b, c = self.elements
-        known = a in ACCUMULATORS and (a is b or {a, b} == {I8, U8}) and c in ACCUMULATORS[a]
+        known = may_multiply(a, b) and c in ACCUMULATORS[a]
         require(known, f"{_SPEC}#E1", lambda: f"mma_sync has no instruction for {a} by {b} with {c} accumulators")
         require(
             (a is F32) == self.tf32, f"{_SPEC}#E1", "f32 operands take part as tf32, and no others do: say so", "tf32"

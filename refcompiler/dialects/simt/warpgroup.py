@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.ptx import Instruction
 from refcompiler.dialects.simt.registers import SIMT, count_of, registers
-from refcompiler.dialects.simt.tensor_cores import PTX_NAMES, numbered, packed
+from refcompiler.dialects.simt.tensor_cores import PTX_NAMES, may_multiply, numbered, packed
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import BF16, F16, F32, I8, I32, U8, DType, SharedType, Type, element_of
+from refcompiler.ir.types import F32, I8, I32, U8, DType, SharedType, Type, element_of
 
 THREADS, ROWS = 128, 64  # of a warpgroup, and m of its instructions
 STEP_BYTES = 32  # k of an instruction in each row
@@ -18,7 +18,6 @@ SWIZZLES = {128: 1, 64: 2, 32: 3}  # bytes of a row -> its code in a descriptor
 ATOM_ROWS = 8  # rows that a descriptor counts as one
 MAX_COLUMNS = 256
 _SPEC = "exec.wgmma"
-_ELEMENTS = (F16, BF16, F32, I8, U8)
 
 
 @dataclass(frozen=True)
@@ -173,8 +172,7 @@ class Wgmma(Op, name="wgmma", effects={"read_shared", "async"}, levels=SIMT, nee
 
     def verify(self, require) -> None:
         b, a = self.element, element_of(self.a.type)
-        known = b in _ELEMENTS and (a is b or {a, b} == {I8, U8})
-        require(known, f"{_SPEC}#E1", lambda: f"wgmma has no instruction for {a} by {b}")
+        require(may_multiply(a, b), f"{_SPEC}#E1", lambda: f"wgmma has no instruction for {a} by {b}")
         require(isinstance(self.b.type, SharedType), f"{_SPEC}#E1", "b is a shared buffer", "b")
         major = {"k", *("mn" if b.bits == 16 else "")}
         fits = self.a_major in major - {"n"} and self.b_major in major - {"m"}
