@@ -78,6 +78,12 @@ def test_the_lower_end_of_the_interval_decides():
     assert good["verdict"] == {"floors": 1, "met": 1, "wrong": [], "slow": [], "absent": []}
 
 
+@pytest.mark.parametrize("us, met", [(100.0, True), (108.0, False), (93.0, False)])
+def test_neither_of_our_backends_may_be_slower(us, met):
+    line = line_with({"ours": 100.0, "mlir": us}, floors={"mlir": 0.95})
+    assert made([line])["lines"][0]["ratios"]["mlir"]["met"] is met
+
+
 def test_a_wrong_result_has_no_speed():
     line = line_with({"ours": 100.0, "copy": 100.0}, floors={"copy": 0.5})
     line["contestants"][0] |= {"status": "wrong", "why": "element 3"}

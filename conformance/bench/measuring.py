@@ -75,7 +75,7 @@ def measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Meas
 
     count = max(1, min(MOST_SETS, math.ceil(WORKING_SET / max(1, line.array_bytes))))
     sets = [arrays.arguments(line, seed + k) for k in range(count)]
-    contestants = [_contestant("ours", line), *(_contestant(name, line) for name in names)]
+    contestants = [c for name in ("ours", *names) if (c := _contestant(name, line)) is not None]
     torch.cuda.synchronize()
     ready = [c for c in contestants if c.call is not None and _warm(c, sets)]
     measured = Measured(line, contestants, sets=count)
@@ -91,9 +91,12 @@ def measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Meas
     return measured
 
 
-def _contestant(name: str, line: Line) -> Contestant:
+def _contestant(name: str, line: Line) -> Contestant | None:
+    """Who does the work of a line; None for a peer that is for other work."""
     try:
         return Contestant(name, peers.ours(line) if name == "ours" else peers.call_of(name, line))
+    except peers.Inapplicable:
+        return None
     except peers.Absent as error:
         return Contestant(name, status="absent", why=str(error))
     except Exception as error:

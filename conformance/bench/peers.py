@@ -24,6 +24,10 @@ class Absent(Exception):
     """A peer that this machine lacks, or that cannot do an operation; the message says which."""
 
 
+class Inapplicable(Absent):
+    """A peer that is for other work."""
+
+
 def call_of(peer: str, line: Line) -> Call:
     """The peer's way to do the work of a line. Raises Absent."""
     return _PEERS[peer](line)
@@ -93,7 +97,7 @@ def _function(line: Line) -> Call:
         "attention": _attention,
     }
     if line.benchmark.operation not in table:
-        raise Absent(f"torch is not told how to do {line.benchmark.operation}")
+        raise Inapplicable(f"torch is not told how to do {line.benchmark.operation}")
     return table[line.benchmark.operation]
 
 
@@ -127,9 +131,9 @@ def _cublas(line: Line) -> Call:
     import torch
 
     if line.benchmark.operation != "matmul":
-        raise Absent("cuBLAS multiplies matrices only")
+        raise Inapplicable("cuBLAS multiplies matrices only")
     if line.dtypes["out"] != line.dtypes["a"] or not DTYPES[line.dtypes["a"]].is_float:
-        raise Absent(f"torch.matmul has no product of {line.dtypes['a']} to {line.dtypes['out']}")
+        raise Inapplicable(f"torch.matmul has no product of {line.dtypes['a']} to {line.dtypes['out']}")
     set_precision(line)
 
     def product(arguments: Arguments) -> None:
@@ -142,7 +146,7 @@ def _cudnn(line: Line) -> Call:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     if line.benchmark.operation != "attention":
-        raise Absent("cuDNN is asked for attention only")
+        raise Inapplicable("cuDNN is asked for attention only")
 
     def attention(arguments: Arguments) -> Any:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
@@ -158,7 +162,7 @@ def _triton(line: Line) -> Call:
     from conformance.bench.upstream import triton_kernels
 
     if line.benchmark.operation not in triton_kernels.OPERATIONS:
-        raise Absent(f"no Triton kernel of {line.benchmark.operation} here")
+        raise Inapplicable(f"no Triton kernel of {line.benchmark.operation} here")
     return triton_kernels.OPERATIONS[line.benchmark.operation]
 
 

@@ -49,7 +49,8 @@ def cell(entry: Mapping[str, Any] | None) -> tuple[str, str]:
     spread = max(entry["high"] - entry["value"], entry["value"] - entry["low"])
     text = f"{entry['value']:.3f} ±{spread:.3f}"
     if entry.get("met") is False:
-        return f"{text} < {entry['floor']:g}", "missed"
+        sign = "<" if entry["low"] < entry["floor"] else "!"
+        return f"{text} {sign} {entry['floor']:g}", "missed"
     if "aim" in entry and entry["reached"]:
         return text, "aim"
     return text, "floor" if "floor" in entry else "plain"
