@@ -202,7 +202,7 @@ def test_unknown_entry_and_bytes_that_are_no_cubin():
 
 
 def test_versions_name_every_part():
-    assert set(toolchain.versions()) == {"bindings", "nvrtc", "nvjitlink", "nvdisasm", "mlir"}
+    assert set(toolchain.versions()) == {"bindings", "nvrtc", "nvjitlink", "nvdisasm", "ptxas", "mlir"}
     assert all(re.match(r"\d+\.\d+", version) for version in toolchain.versions().values())
     assert all(version in toolchain.fingerprint() for version in toolchain.versions().values())
 
@@ -220,6 +220,33 @@ def test_a_missing_disassembler_says_what_to_install(monkeypatch, tmp_path):
     tool.write_text("")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     assert installed.nvdisasm.__wrapped__() == tool
+
+
+REGISTERS = """.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k()
+.maxntid 128, 1, 1
+.minnctapersm 1
+{
+  setmaxnreg.dec.sync.aligned.u32 40;
+  ret;
+}
+"""
+
+
+def test_registers_are_given_back_where_ptxas_is_installed(monkeypatch):
+    from refcompiler.toolchain import installed, nvrtc
+
+    assert "USETMAXREG" in toolchain.disassemble(toolchain.ptx_to_cubin(REGISTERS, "sm_90a"))
+    with pytest.raises(InternalError, match="ptxas rejects"):
+        toolchain.ptx_to_cubin(REGISTERS.replace("ret;", "rot;"), "sm_90a")
+
+    def missing(ptx, arch):
+        raise installed.unavailable("ptxas", "nowhere")
+
+    monkeypatch.setattr(nvrtc, "assemble", missing)
+    assert "USETMAXREG" not in toolchain.disassemble(toolchain.ptx_to_cubin(REGISTERS, "sm_90a"))
 
 
 def test_importing_loads_no_compiler():

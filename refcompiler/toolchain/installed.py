@@ -17,6 +17,7 @@ _WHEELS = {
     "nvrtc": ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
     "nvjitlink": ("nvidia-nvjitlink-cu12", "nvidia-nvjitlink"),
     "nvdisasm": ("nvidia-cuda-nvdisasm",),
+    "ptxas": ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"),
     "bindings": ("cuda-bindings",),
     "mlir": ("xtc-mlir-python-bindings",),
 }
@@ -57,9 +58,20 @@ def failed_to_load(tool: str, error: Exception) -> ToolUnavailable:
 
 @functools.cache
 def nvdisasm() -> Path:
-    """The ``nvdisasm`` program: its wheel's files, then PATH, then ``$CUDA_HOME/bin``."""
-    name = "nvdisasm.exe" if os.name == "nt" else "nvdisasm"
-    for wheel in _WHEELS["nvdisasm"]:
+    """The ``nvdisasm`` program. Raises ToolUnavailable."""
+    return _program("nvdisasm")
+
+
+@functools.cache
+def ptxas() -> Path:
+    """The ``ptxas`` program. Raises ToolUnavailable."""
+    return _program("ptxas")
+
+
+def _program(tool: str) -> Path:
+    """A program: among its wheel's files, then on PATH, then in ``$CUDA_HOME/bin``."""
+    name = f"{tool}.exe" if os.name == "nt" else tool
+    for wheel in _WHEELS[tool]:
         for path in _wheel_files(wheel):
             if path.name == name and path.is_file():
                 return path
@@ -69,7 +81,7 @@ def nvdisasm() -> Path:
     home = config.CUDA_HOME()
     if home and (home / "bin" / name).is_file():
         return home / "bin" / name
-    raise unavailable("nvdisasm", f"the files of {_WHEELS['nvdisasm'][0]}, PATH, $CUDA_HOME/bin")
+    raise unavailable(tool, f"the files of {_WHEELS[tool][0]}, PATH, $CUDA_HOME/bin")
 
 
 def _wheel_files(wheel: str) -> list[Path]:
@@ -91,7 +103,8 @@ def _wheel_version(tool: str) -> str | None:
 
 @functools.cache
 def versions() -> dict[str, str | None]:
-    """Version of each part, None where it is missing: ``bindings``, ``nvrtc``, ``nvjitlink``, ``nvdisasm``, ``mlir``.
+    """Version of each part, None where it is missing: ``bindings``, ``nvrtc``, ``nvjitlink``, ``nvdisasm``, ``ptxas``,
+    ``mlir``.
 
     The version of the wheel where there is one (it has all three numbers, and nothing is loaded), else what the
     library says (two numbers).
@@ -100,7 +113,8 @@ def versions() -> dict[str, str | None]:
         "bindings": _wheel_version("bindings"),
         "nvrtc": _wheel_version("nvrtc") or _nvrtc_version(),
         "nvjitlink": _wheel_version("nvjitlink") or _nvjitlink_version(),
-        "nvdisasm": _wheel_version("nvdisasm") or _nvdisasm_version(),
+        "nvdisasm": _wheel_version("nvdisasm") or _program_version("nvdisasm"),
+        "ptxas": _wheel_version("ptxas") or _program_version("ptxas"),
         "mlir": _wheel_version("mlir"),
     }
 
@@ -127,11 +141,11 @@ def _nvjitlink_version() -> str | None:
     return f"{major}.{minor}"
 
 
-def _nvdisasm_version() -> str | None:
+def _program_version(tool: str) -> str | None:
     import subprocess
 
     try:
-        text = subprocess.run([nvdisasm(), "--version"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([_program(tool), "--version"], capture_output=True, text=True, check=True).stdout
     except (ToolUnavailable, OSError, subprocess.CalledProcessError):
         return None
     return next((word.strip("V,") for word in text.split() if word.startswith("V")), None)

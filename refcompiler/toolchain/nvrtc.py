@@ -6,6 +6,7 @@ the same bits. Generated code includes no headers, so none are searched for.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from refcompiler.errors import CompileError, InternalError
-from refcompiler.toolchain.installed import bindings, failed_to_load
+from refcompiler.toolchain.installed import ToolUnavailable, bindings, failed_to_load
+from refcompiler.toolchain.ptxas import assemble
 from refcompiler.toolchain.reproducer import check_remarks, rejected
 
 # --minimal leaves textures, cooperative groups and nested launches out of what NVRTC reads first: a sixth of its time.
@@ -70,10 +72,14 @@ def cuda_to_ptx(source: str, arch: str, options: Sequence[str] = (), *, lineinfo
 def ptx_to_cubin(ptx: str, arch: str, options: Sequence[str] = ()) -> bytes:
     """The cubin of ``ptx`` for ``arch``, by nvJitLink; ``options`` are further nvJitLink options.
 
-    Raises InternalError (toolchain.nvjitlink) with the log when the PTX is not accepted, InternalError
-    (toolchain.serialized) when wgmma instructions would not overlap.
+    nvJitLink assembles for code that is linked later, and leaves out setmaxnreg then; PTX with it goes through ptxas,
+    where that is installed. Raises InternalError (toolchain.nvjitlink, toolchain.ptxas) with the log when the PTX is
+    not accepted, InternalError (toolchain.serialized) when wgmma instructions would not overlap.
     """
     check_arch(arch)
+    if "setmaxnreg" in ptx and not options:
+        with contextlib.suppress(ToolUnavailable):
+            return assemble(ptx, arch)
     # nvJitLink's own -fma=0 concerns LTO only; PTX goes through its ptxas, which contracts unless told so.
     flags = [f"-arch={arch}", "-Xptxas=-fmad=false", *options]
     nvjitlink = bindings("nvjitlink")
