@@ -19,6 +19,7 @@ from refcompiler.passes.delay_shared_loads import delay_shared_loads
 from refcompiler.passes.drop_box_axes import drop_box_axes
 from refcompiler.passes.expand_descriptors import expand_descriptors
 from refcompiler.passes.expand_float8 import expand_float8
+from refcompiler.passes.flush_exp2 import flush_exp2
 from refcompiler.passes.form_boxes import form_boxes
 from refcompiler.passes.form_fma import form_fma
 from refcompiler.passes.insert_barriers import insert_barriers
@@ -30,12 +31,13 @@ from refcompiler.passes.unwrap_indices import unwrap_indices
 
 @dataclass(frozen=True)
 class Options:
-    """What a launch may choose: warps per program, pipeline stages, contraction to fma, checks of ``assert``, and the
-    edition of the language."""
+    """What a launch may choose: warps per program, pipeline stages, contraction to fma, exp2 without subnormal results,
+    checks of ``assert``, and the edition of the language."""
 
     num_warps: int = 4
     num_stages: int = 3
     enable_fp_fusion: bool = True
+    enable_reflect_ftz: bool = False
     debug: bool = False
     profile: str = "core"
 
@@ -58,6 +60,7 @@ TILE = (
     Pass("drop_box_axes", drop_box_axes, "a box of one of several matrices feeds a dot with nothing in between"),
     Pass("licm", licm, "loops recompute what does not change"),
     Pass("form_fma", form_fma, "one rounding for every target, decided here and by no C++ compiler"),
+    Pass("flush_exp2", flush_exp2, "one instruction for each exp2, where the launch does without subnormal results"),
     Pass("dce", dce, "no layout is wasted on a value that nobody uses"),
 )
 

@@ -159,6 +159,7 @@ FLOAT8 = {"f8e4m3": "3, 7, 126", "f8e5m2": "2, 15, 123"}
 
 # Prelude functions in inline PTX, with the same meaning in C++.
 ON_CPU = {
+    "exp2_ftz": "static float exp2_ftz(float x) { const float y = exp2f(x); return y < 0x1p-126f ? 0.0f : y; }",
     "f16_to_f32": "static float f16_to_f32(unsigned short x) { return (float)same_bits<_Float16>(x); }",
     "f32_to_f16": "static unsigned short f32_to_f16(float x) { return same_bits<unsigned short>((_Float16)x); }",
     "f32_to_bf16": "static unsigned short f32_to_bf16(float x) { return to_bf16(x); }",

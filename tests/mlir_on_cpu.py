@@ -60,6 +60,7 @@ REPLACED = [
     ),
     (r"llvm\.nvvm\.sqrt\.rn\.f", "llvm.sqrt.f32"),
     (r"llvm\.nvvm\.sqrt\.rn\.d", "llvm.sqrt.f64"),
+    (r"llvm\.nvvm\.ex2\.approx\.ftz\.f", "llvm.exp2.f32"),
     (r'llvm\.call_intrinsic "llvm\.nvvm\.(\w+)\.rz"', r"llvm.call @emu_\1_rz"),
     (r'llvm\.call_intrinsic "llvm\.nvvm\.ff\.to\.(\w+)x2\.rn"', r"llvm.call @emu_to_\1"),
     (

@@ -87,6 +87,7 @@ def edited(old: str, new: str) -> str:
         {"num_warps": 8},
         {"num_stages": 2},
         {"enable_fp_fusion": False},
+        {"enable_reflect_ftz": True},
         {"debug": True},
         {"arch": "sm_80"},
         {"backend": "mlir"},

@@ -236,12 +236,18 @@ def erf(x: np.ndarray) -> np.ndarray:
     return np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
+def exp2_ftz(x: np.ndarray) -> np.ndarray:
+    """2 to the power x; a result below the smallest normal number is 0."""
+    y = through_f64(np.exp2)(x)
+    return np.where(y < np.finfo(y.dtype).smallest_normal, y.dtype.type(0), y)
+
+
 TF32_DROPPED_BITS = 13
 
 
 def round_tf32(x: np.ndarray) -> np.ndarray:
     """f32 rounded to 11 significant bits, ties away from zero (PTX cvt.rna.tf32.f32); NaN and infinity stay."""
-    bits = np.ascontiguousarray(x).view(np.uint32)
+    bits = np.asarray(x, order="C").view(np.uint32)
     rounded = (bits + np.uint32(1 << TF32_DROPPED_BITS - 1)) & np.uint32(-(1 << TF32_DROPPED_BITS) & 0xFFFFFFFF)
     return np.where(np.isfinite(x), rounded.view(np.float32), x)
 

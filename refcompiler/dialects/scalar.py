@@ -318,6 +318,17 @@ ROWS: tuple[Scalar, ...] = (
     ),
     _math("exp", numeric.through_f64(np.exp), "expf({x})", "exp({x})", "e to the power x."),
     _math("exp2", numeric.through_f64(np.exp2), "exp2f({x})", "exp2({x})", "2 to the power x."),
+    Scalar(
+        "exp2_ftz",
+        1,
+        (F32,),
+        numeric.exp2_ftz,
+        "exp2_ftz({x})",
+        "llvm.nvvm.ex2.approx.ftz.f",
+        "math.exp2",
+        "2 to the power x; what is below the smallest normal number is 0 (PTX ex2.approx.ftz.f32).",
+        exact=False,
+    ),
     _math("log", numeric.through_f64(np.log), "logf({x})", "log({x})", "Natural logarithm."),
     _math("log2", numeric.through_f64(np.log2), "log2f({x})", "log2({x})", "Base-2 logarithm."),
     _math(

@@ -27,7 +27,7 @@ from refcompiler.target import DEFAULT_TARGET, target
 _IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
 # Keywords of a launch that are neither arguments of the kernel nor options of the compiler.
 _OF_THE_LAUNCH = ("stream", "warmup", "backend")
-_OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "debug", "profile")
+_OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz", "debug", "profile")
 
 
 _every: weakref.WeakSet[JitFunction] = weakref.WeakSet()

@@ -79,7 +79,7 @@ def unexpected(source: KernelSource, name: str) -> LaunchError:
 
     known = [p.name for p in source.parameters]
     close = difflib.get_close_matches(
-        name, [*known, "num_warps", "num_stages", "enable_fp_fusion", "debug", "profile"], 1
+        name, [*known, "num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz", "debug", "profile"], 1
     )
     advice = f"; did you mean `{close[0]}`?" if close else f"; it has {', '.join(known)}"
     return LaunchError("program.arguments#E1", f"kernel {source.name} has no parameter or option `{name}`{advice}")

@@ -204,6 +204,12 @@ static __device__ const unsigned two_over_pi[8] = {
     return turns & 2 ? -y : y;
 }}
 """,
+    "exp2_ftz": f"""{_INLINE} float exp2_ftz(float x) {{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}}
+""",
     "round_tf32": f"""{_INLINE} float round_tf32(float x) {{
     unsigned bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
