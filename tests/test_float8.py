@@ -10,13 +10,14 @@ from stand_ins import Tensor
 import refcompiler as triton
 import refcompiler.language as tl
 from oracles.casts import convert
-from refcompiler import ShapeDtype
-from refcompiler.errors import LaunchError
+from refcompiler import ShapeDtype, pipeline
+from refcompiler.errors import CompileError, LaunchError
 from refcompiler.ir.types import FLOATS8, element_of
 from refcompiler.jit import from_source
 from refcompiler.runtime import Param, describe
 from refcompiler.runtime.abi import convert_scalar
 from refcompiler.runtime.arrays import dtype_name
+from refcompiler.target import TARGETS
 
 NUMPY = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "bf16": ml_dtypes.bfloat16}
 NUMPY |= {"f16": np.float16, "f32": np.float32}
@@ -132,3 +133,29 @@ def test_scalars_travel_as_their_bits():
         assert out[0] == stored
     assert convert_scalar(Param("v", "scalar", "f8e4m3"), 1.0, "k") == 0x38
     assert convert_scalar(Param("v", "scalar", "f8e5m2"), -1e9, "k") == 0xFB
+
+
+@triton.jit
+def product(x, y, out):
+    i, k = tl.arange(0, 32), tl.arange(0, 64)
+    a = tl.load(x + i[:, None] * 64 + k[None, :])
+    b = tl.load(y + k[:, None] * 32 + i[None, :])
+    tl.store(out + i[:, None] * 32 + i[None, :], tl.dot(a, b))
+
+
+@pytest.mark.parametrize(("arch", "instruction"), [("sm_80", "fma"), ("sm_89", "mma_sync")])
+def test_dots_without_tensor_cores_for_it(arch, instruction):
+    x, y = np.arange(32 * 64) % 17 - 8, np.arange(64 * 32) % 9 - 4
+    out = np.zeros((32, 32), "f4")
+    kernel = product.compile("x:*f8e4m3,y:*f8e5m2,out:*f32", arch=arch, backend="simt")
+    names = {op.name for op in kernel.level("simt").walk()}
+    assert names & {"fma", "mma_sync"} == {instruction} and bool(casts(kernel)) is False
+    kernel[(1,)](x.astype(NUMPY["f8e4m3"]), y.astype(NUMPY["f8e5m2"]), out)
+    assert (out == x.reshape(32, 64) @ y.reshape(64, 32)).all()
+
+
+def test_the_instruction_is_refused_where_it_is_not():
+    simt = product.compile("x:*f8e4m3,y:*f8e4m3,out:*f32", arch="sm_89").level("simt")
+    assert "mma.sync" in pipeline.emit(simt, "cuda", TARGETS["sm_89"])
+    with pytest.raises(CompileError, match="mma_sync needs an architecture with fp8 mma, sm_80 has none"):
+        pipeline.emit(simt, "cuda", TARGETS["sm_80"])

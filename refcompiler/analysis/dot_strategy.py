@@ -8,7 +8,7 @@ from typing import Any
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Func, Op, Value
-from refcompiler.ir.types import BF16, F16, F32, I8, element_of, shape_of
+from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, element_of, shape_of
 from refcompiler.layouts import LinearLayout, mma_accumulator, mma_operand_a, mma_operand_b, outer_product
 
 MMA_DTYPES = frozenset({F16, BF16, I8})
@@ -19,9 +19,11 @@ LOOPS = frozenset({"for", "while"})
 
 def dot_strategy(op: Dot, num_warps: int, target: Any = None) -> str:
     """ "mma": mma.sync of the tensor cores. "fma": any dtype, shape and target. ``target`` is None where none is
-    chosen; all targets have mma.sync."""
+    chosen; all targets have mma.sync, if not of float8."""
     element, shape = element_of(op.x.type), shape_of(op.result.type)
     served = element in MMA_DTYPES or (element is F32 and op.input_precision in MMA_PRECISIONS)
+    if element in FLOATS8:
+        served = target is None or target.has_fp8_mma
     if not served or len(shape) != 2 or shape[0] < MMA_ROWS or shape[1] < MMA_COLUMNS:
         return "fma"
     return "mma" if op.depth * element.itemsize >= MMA_DEPTH_BYTES else "fma"

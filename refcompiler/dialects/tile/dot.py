@@ -5,10 +5,25 @@ from __future__ import annotations
 from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Op
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import BF16, F16, F32, F64, I8, I32, BlockType, DType, element_of, shape_of
+from refcompiler.ir.types import (
+    BF16,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    FLOATS8,
+    I8,
+    I32,
+    BlockType,
+    DType,
+    element_of,
+    shape_of,
+)
 
 # The dtype of the operands -> the dtypes a product may have, the usual one first.
-RESULTS: dict[DType, tuple[DType, ...]] = {I8: (I32,), F16: (F32, F16), BF16: (F32,), F32: (F32,), F64: (F64,)}
+RESULTS: dict[DType, tuple[DType, ...]] = {I8: (I32,), F8E4M3: (F32, F16), F8E5M2: (F32, F16), F16: (F32, F16)}
+RESULTS |= {BF16: (F32,), F32: (F32,), F64: (F64,)}
 
 # How operands of f32 are taken: cut to the 11 significant bits of tf32, as they are, or as the sum of several shorter
 # numbers whose products are added up.
@@ -18,6 +33,11 @@ PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 def least_depth(dtype: DType) -> int:
     """The fewest products that one element of a dot adds up: what one instruction of the tensor cores takes."""
     return 32 if dtype.bits == 8 else 16
+
+
+def meet(x: object, y: object) -> bool:
+    """Whether elements of these types multiply: those of one dtype, and all of float8."""
+    return x == y or (x in FLOATS8 and y in FLOATS8)
 
 
 def product_shape(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
@@ -50,7 +70,7 @@ class Dot(Op, name="dot", explicit_type=True, levels=BLOCKS):
         require(left[:-2] == right[:-2], "linalg.dot#E2", lambda: f"batches differ: {x} and {y}", "y")
         require(left[-1] == right[-2], "linalg.dot#E3", lambda: f"{left[-1]} columns times {right[-2]} rows", "y")
         element = element_of(x)
-        require(element == element_of(y), "linalg.dot#E4", lambda: f"one dtype, got {x} and {y}", "y")
+        require(meet(element, element_of(y)), "linalg.dot#E4", lambda: f"one dtype, got {x} and {y}", "y")
         require(element in RESULTS, "linalg.dot#E5", lambda: f"dot is not defined for {element}", "x")
         least = least_depth(element)
         require(self.depth >= least, "linalg.dot#E6", lambda: f"K is at least {least}, got {self.depth}", "x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from refcompiler.dialects.tile.dot import PRECISIONS, RESULTS, least_depth, product_shape
+from refcompiler.dialects.tile.dot import PRECISIONS, RESULTS, least_depth, meet, product_shape
 from refcompiler.frontend import semantics
 from refcompiler.frontend.builtin import builtin
 from refcompiler.frontend.context import Context, describe, here
@@ -28,9 +28,10 @@ def dot(
 ):
     """The matrix product of `input` [..., M, K] and `other` [..., K, N], added to `acc` [..., M, N] if there is one.
 
-    Operands are int8 (the product is int32), float16 (float32, or float16 by `out_dtype` or `acc`), bfloat16, float32
-    (float32) or float64 (float64). `input_precision` says how float32 is taken: "tf32" (the default), "tf32x3",
-    "ieee", "bf16x3", "bf16x6"; `allow_tf32=False` means "ieee". Axes before the last two are batches. Spec: linalg.dot
+    Operands are int8 (the product is int32), float8 of either format or float16 (float32, or float16 by `out_dtype` or
+    `acc`), bfloat16, float32 (float32) or float64 (float64). `input_precision` says how float32 is taken: "tf32" (the
+    default), "tf32x3", "ieee", "bf16x3", "bf16x6"; `allow_tf32=False` means "ieee". Axes before the last two are
+    batches. Spec: linalg.dot
     """
     c = here()
     x = block_argument(c, input, "input", "linalg.dot#E1", "dot")
@@ -81,7 +82,7 @@ def _operand_type(c: Context, x: Value, y: Value) -> DType:
         named = element.triton_name if isinstance(element, DType) else element
         wanted = "only int8 supported" if isinstance(element, DType) and element.is_int else f"it takes {known}"
         raise c.error("linalg.dot#E5", f"dot is not defined for {named}: {wanted}; cast the operands", "input")
-    if element != other:
+    if not meet(element, other):
         names = " and ".join(e.triton_name if isinstance(e, DType) else str(e) for e in (element, other))
         raise c.error("linalg.dot#E4", f"both operands must have one dtype, found {names}; cast one", "other")
     least, depth = least_depth(element), shape_of(x.type)[-1]
