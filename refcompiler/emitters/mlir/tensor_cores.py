@@ -119,8 +119,9 @@ def write_ldmatrix(w: Writer, op: Ldmatrix) -> None:
     for index in w.registers(op.index):
         asm = f'{_ASM} "{op.text("$")}", "{constraints}" {_address(w, op.buffer, index)} : (i32) -> {result}'
         made = w.let(asm)
-        parts = [w.let(f"llvm.extractvalue {made}[{i}] : {result}") for i in range(op.words)]
-        found += from_words(w, parts if op.words > 1 else [made], element)
+        single = op.words == 1
+        parts = [made] if single else [w.let(f"llvm.extractvalue {made}[{i}] : {result}") for i in range(op.words)]
+        found += from_words(w, parts, element)
     w.set(op, found)
 
 
