@@ -64,15 +64,15 @@ def shared_exchange(source: LinearLayout, target: LinearLayout, element_bytes: i
     >>> plan.num_bytes, plan.store.vector, plan.load.vector
     (4096, 1, 1)
     """
-    owned = [basis for name in ("register", "lane", "warp") for basis in _owner_bases(source, name) if basis]
+    owned = [basis for name in ("register", "lane", "warp") for basis in owner_bases(source, name) if basis]
     vector = _vector_bases(source, target, owned, element_bytes)
     access_bytes = element_bytes << len(vector)
     rest = [basis for basis in owned if basis not in vector]
     lanes = [
-        _wavefront(_owner_bases(source, "lane"), access_bytes),
-        _wavefront(target.packed_bases("lane"), access_bytes),
+        wavefront(owner_bases(source, "lane"), access_bytes),
+        wavefront(target.packed_bases("lane"), access_bytes),
     ]
-    layout = LinearLayout.packed(source.shape, {"offset": vector + _conflict_free(lanes, rest, access_bytes)})
+    layout = LinearLayout.packed(source.shape, {"offset": vector + conflict_free(lanes, rest, access_bytes)})
     return SharedExchange(
         layout,
         element_bytes,
@@ -81,7 +81,7 @@ def shared_exchange(source: LinearLayout, target: LinearLayout, element_bytes: i
     )
 
 
-def _owner_bases(layout: LinearLayout, name: str) -> list[int]:
+def owner_bases(layout: LinearLayout, name: str) -> list[int]:
     """The bases of one input with those of free bits set to zero: independent, as owners alone use them."""
     free = layout.free_bits(name)
     return [0 if free >> bit & 1 else basis for bit, basis in enumerate(layout.packed_bases(name))]
@@ -96,7 +96,7 @@ def _vector_bases(source: LinearLayout, target: LinearLayout, owned: Sequence[in
     span = Span(owned)
     others = {basis for _, bases in target.inputs for basis in bases}
     registers = target.packed_bases("register")
-    common = [basis for basis in _owner_bases(source, "register") if basis and basis in registers]
+    common = [basis for basis in owner_bases(source, "register") if basis and basis in registers]
 
     def separate(basis: int) -> bool:
         column = 1 << owned.index(basis)
@@ -106,12 +106,12 @@ def _vector_bases(source: LinearLayout, target: LinearLayout, owned: Sequence[in
     return list(filter(separate, common))[: log2(max(1, VECTOR_BYTES // element_bytes))]
 
 
-def _wavefront(lanes: Sequence[int], access_bytes: int) -> list[int]:
+def wavefront(lanes: Sequence[int], access_bytes: int) -> list[int]:
     """The bases of the lanes of one wavefront: 32 lanes of up to 4 bytes each, 16 of 8 bytes, 8 of 16."""
     return [basis for basis in lanes[: LANE_BITS - max(0, log2(access_bytes) - 2)] if basis]
 
 
-def _conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_bytes: int) -> list[int]:
+def conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_bytes: int) -> list[int]:
     """The bases of the offset bits above the vector, with which the lanes of neither side meet in a bank.
 
     `rest` is a basis of the space to lay out.  The low offset bits choose the word part of an access below 4
