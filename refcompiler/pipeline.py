@@ -13,6 +13,7 @@ from refcompiler.ir.verifier import check_target
 from refcompiler.passes.allocate_shared import allocate_shared
 from refcompiler.passes.assign_layouts import assign_layouts
 from refcompiler.passes.canonicalize import canonicalize
+from refcompiler.passes.copy_ahead import copy_ahead
 from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
 from refcompiler.passes.delay_shared_loads import delay_shared_loads
@@ -73,6 +74,8 @@ LAID_OUT = (
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
     Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
     Pass("dce", dce, "what was rematerialised leaves its original without uses"),
+    Pass("copy_ahead", copy_ahead, "products wait for shared memory only, and conversions are known by now"),
+    Pass("dce", dce, "addresses that were computed for loads are computed ahead of them now"),
 )
 
 SIMT = (
@@ -95,6 +98,7 @@ MUST_PRECEDE = (
     ("form_boxes", "expand_descriptors", "boxes that nothing copies as such become accesses of elements again"),
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
+    ("assign_layouts", "copy_ahead", "what is copied is known by the conversions of it"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
     ("expand_float8", "canonicalize", "what the expansion of a literal comes to folds"),
     ("delay_shared_loads", "allocate_shared", "buffers that wait for each other have bytes of their own"),

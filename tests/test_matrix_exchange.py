@@ -87,6 +87,7 @@ def test_an_accumulator_turned_round_arrives_too():
         assert found.tolist() == wanted
 
 
-def test_other_fragments_have_no_such_exchange():
+def test_threads_without_pairs_have_no_such_exchange():
     source = blocked_for((64, 64), 4, 8)
-    assert matrix_exchange(source, mma_operand_a((64, 64), (4, 1), 4)) is None
+    assert matrix_exchange(source, blocked_for((64, 64), 4, 1).project(0).broadcast((64, 64))) is None
+    assert matrix_exchange(blocked_for((16,), 1), blocked_for((16,), 1)) is None

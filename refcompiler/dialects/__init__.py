@@ -1,6 +1,6 @@
 """The ops, by family; importing this package fills the registry."""
 
-from refcompiler.dialects import atomic, elementwise, laid_out, scf
+from refcompiler.dialects import atomic, elementwise, laid_out, scf, stages
 from refcompiler.dialects.simt import asynchronous, matrices, registers, roles, tensor_cores, thread, warpgroup
 from refcompiler.dialects.simt import memory as simt_memory
 from refcompiler.dialects.tile import descriptor, dot, memory, program, reduction, shape
@@ -21,6 +21,7 @@ __all__ = [
     "scf",
     "shape",
     "simt_memory",
+    "stages",
     "tensor_cores",
     "thread",
     "warpgroup",

@@ -145,8 +145,10 @@ def conflict_free(lanes: Sequence[Sequence[int]], rest: Sequence[int], access_by
     return [*words, *sorted(banks), *sorted(lines)]  # in order, neighbouring thread bits share a piece
 
 
-def shared_access(side: LinearLayout, layout: LinearLayout, element_bytes: int, *, store: bool) -> SharedAccess:
-    """How the registers of `side` reach the shared `layout`, by the widest possible vectors.
+def shared_access(
+    side: LinearLayout, layout: LinearLayout, element_bytes: int, *, store: bool, widest: int = VECTOR_BYTES
+) -> SharedAccess:
+    """How the registers of `side` reach the shared `layout`, by the widest possible vectors of up to `widest` elements.
 
     A store visits each element once: free registers are left out and `idle_threads` masks the threads that
     hold replicas.
@@ -161,7 +163,7 @@ def shared_access(side: LinearLayout, layout: LinearLayout, element_bytes: int, 
     idle = owner_bits(side).thread if store else 0
     thread = [0 if idle >> bit & 1 else offset(basis) for bit, basis in enumerate(side.thread_bases)]
     register = [offset(basis) for basis in side.packed_bases("register")]
-    width = _vector_bits(register, thread, element_bytes)
+    width = min(_vector_bits(register, thread, element_bytes), log2(widest))
     members = [
         combine([1 << register.index(1 << bit) for bit in range(width)], element) for element in range(1 << width)
     ]

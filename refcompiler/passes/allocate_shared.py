@@ -23,8 +23,8 @@ class _Buffer:
 
     @property
     def alone(self) -> bool:
-        """True if no barrier of the compiler would order it after what had its bytes before."""
-        return self.op.attrs.get("synchronized") != "barrier"
+        """True if no barrier would order it after what had its bytes before."""
+        return self.op.attrs.get("synchronized") not in ("barrier", "program")
 
     def excludes(self, other: _Buffer, reuse_from: int) -> bool:
         """True if the two have no bytes in common."""

@@ -1,0 +1,141 @@
+"""Which loads of a loop can be copied rounds ahead of the products that read them, and what their addresses take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from refcompiler.analysis.axis import AxisAnalysis
+from refcompiler.dialects.scf import For
+from refcompiler.ir.core import Constant, Op, Value
+from refcompiler.ir.types import I32, BlockType, DType
+from refcompiler.layouts import LinearLayout, contiguous_elements, vector_groups
+from refcompiler.layouts.staging import staging
+
+COPY_BYTES = (16, 8, 4)  # of one asynchronous copy, the widest first
+LEAST_SHARED_BYTES = 99 << 10  # what every target has
+OTHER_BYTES = 16 << 10  # left to exchanges in the loop
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """A load that becomes copies of ``width`` elements into the ``shared`` layout, and the conversions that read it."""
+
+    load: Op
+    converts: tuple[Op, ...]
+    shared: LinearLayout
+    width: int
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A loop with ``fetches``. ``addresses``: the ops of a round that their pointers and masks take, in order;
+    ``slots``: what these carry from round to round."""
+
+    fetches: tuple[Fetch, ...]
+    addresses: tuple[Op, ...]
+    slots: tuple[int, ...]
+    stages: int
+
+
+def rounds_ahead(loop: For, axis: AxisAnalysis, context: Any) -> Ahead | None:
+    """How a laid-out loop is served by asynchronous copies; None where it is not."""
+    if not _counts_up(loop) or not any(op.name == "dot" and op.strategy == "mma" for op in loop.body.ops):
+        return None
+    if any("write" in op.effects for op in loop.body.walk()):
+        return None  # what is read later may be what is written now
+    uses: dict[Value, list[Op]] = {}
+    for op in loop.body.walk():
+        for operand in op.operands:
+            if operand is not None:
+                uses.setdefault(operand, []).append(op)
+    fetches, slice_ = [], _Slice(loop)
+    for op in loop.body.ops:
+        fetch = _fetch(op, uses.get(op.result, []), axis) if op.name == "load" else None
+        if fetch is not None and slice_.takes(op):
+            fetches.append(fetch)
+    stages = _stages(fetches, context)
+    if not fetches or stages < 2:
+        return None
+    return Ahead(tuple(fetches), tuple(slice_.in_order()), tuple(sorted(slice_.slots)), stages)
+
+
+def _counts_up(loop: For) -> bool:
+    """Whether the index is i32, never negative and steps up by a constant, so that comparing ahead cannot wrap."""
+    start, step = loop.start, loop.step
+    constant = isinstance(start, Constant) and isinstance(step, Constant)
+    return constant and step.type is I32 and start.value >= 0 and 0 < step.value < 1 << 24
+
+
+def _stages(fetches: list[Fetch], context: Any) -> int:
+    """As many as asked for, and as there is room for."""
+    room = (context.target.shared_bytes_per_block if context.target else LEAST_SHARED_BYTES) - OTHER_BYTES
+    each = sum(f.load.result.type.numel * f.load.result.type.element.itemsize for f in fetches)
+    return min(context.options.num_stages, room // each) if each else 0
+
+
+def _fetch(load: Op, users: list[Op], axis: AxisAnalysis) -> Fetch | None:
+    """The copies that stand for a load, if nothing but conversions to one layout reads it."""
+    type_ = load.result.type
+    if not isinstance(type_, BlockType) or not isinstance(type_.element, DType) or load.volatile:
+        return None
+    zero = load.other is None or (isinstance(load.other, Constant) and load.other.value == 0)
+    zero = zero or _is_zero(load.other)
+    if not users or not zero or any(user.name != "convert_layout" for user in users):
+        return None
+    source, target = type_.layout, users[0].result.type.layout
+    if any(user.result.type.layout != target for user in users) or not isinstance(load.pointer.type, BlockType):
+        return None
+    for dim in range(type_.rank):
+        proven = min(axis.vector_width(dim, load.pointer, load.mask), contiguous_elements(source, dim))
+        for count in COPY_BYTES:
+            width = count // type_.element.itemsize
+            if 0 < width <= proven:
+                members = vector_groups(source, dim, width)[0]
+                vector = tuple(source.packed_at(register=members[1 << bit]) for bit in range(width.bit_length() - 1))
+                shared = staging(source, target, type_.element.itemsize, vector)
+                return None if shared is None else Fetch(load, tuple(users), shared, width)
+    return None
+
+
+def _is_zero(value: Value | None) -> bool:
+    """A block of zeros."""
+    made = value.owner if value is not None else None
+    return isinstance(made, Op) and made.name == "full" and isinstance(made.value, Constant) and made.value.value == 0
+
+
+class _Slice:
+    """The ops of a loop's body, and the slots that it carries, from which addresses are computed."""
+
+    def __init__(self, loop: For):
+        self.loop, self.body = loop, loop.body
+        self.ops: set[Op] = set()
+        self.slots: set[int] = set()
+        self.places = {op: place for place, op in enumerate(loop.body.ops)}
+
+    def takes(self, load: Op) -> bool:
+        """Add what the addresses of a load take; False, and nothing is added, where a round cannot know them ahead."""
+        ops: set[Op] = set()
+        slots: set[int] = set()
+        open_ = [v for v in (load.pointer, load.mask) if v is not None]
+        while open_:
+            value = open_.pop()
+            if isinstance(value, Constant) or value is self.body.args[0]:
+                continue
+            if value.owner is self.body:
+                slot = self.body.args.index(value) - 1
+                if slot not in slots:
+                    slots.add(slot)
+                    open_.append(self.body.terminator.operands[slot])
+            elif value.owner in self.places and value.owner not in ops:
+                if not value.owner.pure or value.owner.regions or value.owner.name == "dot":
+                    return False
+                ops.add(value.owner)
+                open_ += [o for o in value.owner.operands if o is not None]
+        self.ops |= ops
+        self.slots |= slots
+        return True
+
+    def in_order(self) -> Iterator[Op]:
+        return (op for op in self.body.ops if op in self.ops)

@@ -1,0 +1,131 @@
+"""Loops whose operands are copied ahead: on sm_80, simulated with copies that end early and late."""
+
+import numpy as np
+import pytest
+
+import refcompiler as triton
+import refcompiler.language as tl
+from refcompiler import simulator
+
+RNG = np.random.default_rng(7)
+
+
+@triton.jit
+def by_pointers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Pointers are carried and moved on; nothing is masked."""
+    rows, cols, k = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    left, right = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + cols[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(left), tl.load(right), acc)
+        left += BK
+        right += BK * N
+    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+
+
+@triton.jit
+def by_index(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Addresses and masks are computed from the index; edges read 0; b is held by columns."""
+    rows, cols = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        x = tl.load(a + rows[:, None] * K + k[None, :], mask=(rows[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b + cols[:, None] * K + k[None, :], mask=(cols[:, None] < N) & (k[None, :] < K), other=0.0)
+        acc = tl.dot(x, y.T, acc)
+    tl.store(c + rows[:, None] * N + cols[None, :], acc, mask=(rows[:, None] < M) & (cols[None, :] < N))
+
+
+@triton.jit
+def twice(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The loop stands in another one, so its stages are used again."""
+    rows, cols, k = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
+    total = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, 2):
+        acc = tl.zeros((BM, BN), tl.float32)
+        for start in range(0, K, BK):
+            x = tl.load(a + rows[:, None] * K + (start + k)[None, :])
+            acc = tl.dot(x, tl.load(b + (start + k)[:, None] * N + cols[None, :]), acc)
+        total += acc
+    tl.store(c + rows[:, None] * N + cols[None, :], total)
+
+
+def compiled(kernel, dtype="f16", num_warps=4, num_stages=3, blocks=(32, 32, 32)):
+    signature = f"a:*{dtype}:16,b:*{dtype}:16,c:*f32:16,M:i32,N:i32:16,K:i32:16"
+    constexprs = dict(zip(("BM", "BN", "BK"), blocks, strict=True))
+    return kernel.compile(
+        signature=signature, constexprs=constexprs, arch="sm_80", num_warps=num_warps, num_stages=num_stages
+    )
+
+
+def ops(kernel, level="simt"):
+    return [op.name for op in kernel.level(level).walk()]
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("num_stages", [2, 3, 4])
+@pytest.mark.parametrize("K", [0, 32, 64, 96, 224])
+@pytest.mark.parametrize("kernel", [by_pointers, by_index, twice])
+def test_every_round_has_its_own_operands(kernel, K, num_stages, early):
+    done = compiled(kernel, num_stages=num_stages)
+    assert ops(done).count("cp_async") == 2 * num_stages
+    a = RNG.integers(-4, 5, (32, K)).astype(np.float16)
+    b = RNG.integers(-4, 5, (64, K) if kernel is by_index else (K, 64)).astype(np.float16)
+    c = np.full((32, 64), np.nan, np.float32)
+    values = {"a": a.ravel(), "b": b.ravel(), "c": c.ravel(), "M": 32, "N": 64, "K": K}
+    if not K:
+        values |= {"a": np.zeros(1, np.float16), "b": np.zeros(1, np.float16)}
+    simulator.run(done.level("simt"), (2, 1, 1), values, count=False, early_copies=early)
+    wanted = a.astype(np.float32) @ (b.T if kernel is by_index else b).astype(np.float32)
+    assert (values["c"].reshape(32, 64) == wanted * (2 if kernel is twice else 1)).all()
+
+
+@pytest.mark.parametrize(("dtype", "numpy"), [("f32", np.float32), ("bf16", "bfloat16")])
+def test_edges_are_zero(dtype, numpy):
+    if numpy == "bfloat16":
+        import ml_dtypes
+
+        numpy = ml_dtypes.bfloat16
+    done = compiled(by_index, dtype)
+    assert "cp_async" in ops(done)
+    M, N, K = 20, 48, 80
+    a, b = (RNG.integers(-4, 5, shape).astype(numpy) for shape in ((M, K), (N, K)))
+    values = {"a": a.ravel(), "b": b.ravel(), "c": np.full(M * N, np.nan, np.float32), "M": M, "N": N, "K": K}
+    simulator.run(done.level("simt"), (2, 1, 1), values, count=False)
+    assert (values["c"].reshape(M, N) == a.astype(np.float32) @ b.T.astype(np.float32)).all()
+
+
+def test_a_round_has_one_barrier():
+    func = compiled(by_pointers).level("simt")
+    loop = next(op for op in func.walk() if op.name == "for")
+    names = [op.name for op in loop.body.ops]
+    assert names.count("barrier") == 1 and names.index("cp_async_wait") + 1 == names.index("barrier")
+
+
+def test_one_stage_copies_nothing_ahead():
+    assert "cp_async" not in ops(compiled(by_pointers, num_stages=1))
+
+
+@triton.jit
+def writes(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    for start in range(0, K, BK):
+        x = tl.load(a + rows[:, None] * K + (start + k)[None, :])
+        y = tl.load(b + (start + k)[:, None] * N + cols[None, :])
+        tl.store(c + rows[:, None] * N + cols[None, :], tl.dot(x, y))
+
+
+@triton.jit
+def gathers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        first = tl.load(b + start).to(tl.int32)
+        x = tl.load(a + rows[:, None] * K + (first + k)[None, :])
+        acc = tl.dot(x, tl.load(a + (first + k)[:, None] * N + cols[None, :]), acc)
+    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+
+
+@pytest.mark.parametrize("kernel", [writes, gathers])
+def test_what_a_round_may_change_or_has_to_load_first_is_not_copied_ahead(kernel):
+    assert "cp_async" not in ops(compiled(kernel))
