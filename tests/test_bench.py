@@ -11,10 +11,14 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from conformance.bench import ceilings, document, machine, roofline, tables
+from conformance import benchmarks
+from conformance.adapters import library
+from conformance.bench import ceilings, document, machine, roofline, sampling, tables, verifying
 from conformance.bench.statistics import geometric_mean, ratio
 from conformance.cli import main
+from conformance.dtypes import DTYPES
 from conformance.errors import SpecError
+from conformance.loader import load_suite
 
 
 def made(lines=None):
@@ -243,14 +247,64 @@ def test_sizes_choose_lines():
 
 
 def test_every_entry_of_the_specification_can_be_called():
-    from conformance.adapters import library
-    from conformance.benchmarks import collect
-    from conformance.loader import load_suite
-
-    lines = collect(load_suite())
+    lines = benchmarks.collect(load_suite())
     assert lines
     for line in {(i.feature, i.benchmark.id): i for i in lines}.values():
         library.function(line.benchmark.entry, **{a.name: None for a in line.benchmark.arguments}, **line.options)
+
+
+# --- verification
+def small(feature, benchmark):
+    """A line of a benchmark with small sizes, no two alike."""
+    axes = [(names, rows[:1]) for names, rows in benchmark.params]
+    params = {n: v for names, rows in axes for n, v in zip(names, rows[0], strict=True)}
+    large = [n for n, v in params.items() if isinstance(v, int) and not isinstance(v, bool) and v > 64]
+    return benchmarks._line(feature, benchmark, params | {n: 24 + 8 * k for k, n in enumerate(large)})
+
+
+BENCHMARKS = [pytest.param(f, b, id=f"{f.id}/{b.id}") for f in load_suite() for b in f.bench]
+
+
+@pytest.mark.parametrize("feature, benchmark", BENCHMARKS)
+def test_what_the_library_computes_is_right_and_a_changed_element_is_not(feature, benchmark):
+    line = small(feature, benchmark)
+    generator = np.random.default_rng(3)
+    given = {}
+    for name, shape in line.shapes.items():
+        kind = DTYPES[line.dtypes[name]].numpy
+        stored = shape[:-2] + shape[:-3:-1] if name in line.transposed else shape
+        whole = kind.kind in "iu"
+        array = (
+            generator.integers(-100, 100, stored).astype(kind)
+            if whole
+            else generator.standard_normal(stored).astype(kind)
+        )
+        given[name] = np.swapaxes(array, -1, -2) if name in line.transposed else array
+    library.function(line.benchmark.entry)(**given, **line.scalars, **line.options)
+    chosen = sampling.places(line, 5)
+
+    def sampled(name):
+        found = given[name]
+        for axis, at in sampling.axes(line, name, chosen).items():
+            found = np.take(found, at, axis)
+        return found
+
+    host = {name: sampled(name) for name in line.shapes}
+    status, why, slack = verifying.judge(line, host, chosen)
+    assert status == "right", why
+    assert slack <= 1
+    for output in line.outputs:
+        host[output] = host[output].copy()
+        middle = tuple(n // 2 for n in host[output].shape)
+        host[output][middle] += host[output].dtype.type(1)
+        assert verifying.judge(line, host, chosen)[0] == "wrong"
+
+
+def test_places_are_drawn_anew_and_hold_both_ends():
+    line = benchmarks.collect(load_suite(), ["kernels.softmax/rows:T=f32;M=65536;N=1024"])[0]
+    first, second = sampling.places(line, 1)["M"], sampling.places(line, 2)["M"]
+    assert first[0] == second[0] == 0 and first[-1] == second[-1] == 65535
+    assert 25 < len(first) <= 32 and len(set(first) & set(second)) < 10
 
 
 def test_clocks_and_power_are_numbers_where_the_driver_knows_them(monkeypatch, tmp_path):

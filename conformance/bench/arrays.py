@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from conformance.bench.sampling import Places, axes
 from conformance.benchmarks import Line, contents
 from conformance.dtypes import DTYPES
 
@@ -75,29 +75,12 @@ def poison(array: Any) -> None:
         array.view(-1).view(torch.uint8).fill_(0x5A)
 
 
-def places(line: Line, seed: int) -> dict[str, np.ndarray]:
-    """Random places, sorted, of each extent that is sampled; the first and the last are always among them."""
-    generator = np.random.default_rng(seed)
-    found = {}
-    for extent, most in line.benchmark.sample.items():
-        size = next(
-            line.shapes[a.name][a.shape.index(extent)]
-            for a in line.benchmark.arguments
-            if a.shape and extent in a.shape
-        )
-        inner = generator.choice(size, min(most, size), replace=False)
-        found[extent] = np.unique(np.concatenate([inner[: max(0, most - 2)], [0, size - 1]]))
-    return found
-
-
-def sampled(line: Line, name: str, array: Any, chosen: Mapping[str, np.ndarray]) -> np.ndarray:
+def sampled(line: Line, name: str, array: Any, chosen: Places) -> np.ndarray:
     """The array at the chosen places of the extents that it has, in host memory."""
     import torch
 
-    shape = next(a.shape for a in line.benchmark.arguments if a.name == name)
-    for axis, extent in enumerate(shape or ()):
-        if extent in chosen:
-            array = array.index_select(axis, torch.as_tensor(chosen[extent], device=array.device))
+    for axis, at in axes(line, name, chosen).items():
+        array = array.index_select(axis, torch.as_tensor(at, device=array.device))
     return to_numpy(array, line.dtypes[name])
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from conformance import tolerance
-from conformance.bench import arrays
+from conformance.bench import arrays, sampling
 from conformance.benchmarks import Line
 from conformance.dtypes import DTYPES
 from conformance.tolerance import Unjudgeable
 
 if TYPE_CHECKING:
     from conformance.bench.measuring import Contestant
-
 
 PEERS_MAY = 64.0  # times our bound: theirs is another, and one that computes something else is off by far more
 
@@ -35,40 +34,36 @@ def verify(line: Line, c: Contestant, sets: Sequence[Any], seed: int) -> tuple[s
     assert c.run is not None
     c.run(0)
     torch.cuda.synchronize()
-    try:
-        status, why, slack = _judge(line, sets[0], c.last.get(0), seed)
-    except Unjudgeable as error:
-        return "wrong", f"cannot be judged: {error}", None
+    chosen = sampling.places(line, seed)
+    left = dict(sets[0])
+    if (result := c.last.get(0)) is not None and len(line.outputs) == 1:
+        (output,) = line.outputs
+        left[output] = result.to(left[output].dtype).view(line.shapes[output])
+    host = {name: arrays.sampled(line, name, left[name], chosen) for name in line.shapes}
+    status, why, slack = judge(line, host, chosen)
     if status == "wrong" and c.name not in ("ours", "mlir") and slack is not None and slack <= PEERS_MAY:
         return "right", f"outside our bound: {why}", slack
     return status, why, slack
 
 
-def _judge(line: Line, arguments: Any, result: Any, seed: int) -> tuple[str, str, float | None]:
-    chosen = arrays.places(line, seed)
-    names: dict[str, Any] = {
-        **line.params,
-        **line.scalars,
-        **line.options,
-        **{f"{e}_at": at for e, at in chosen.items()},
-    }
-    host = {name: arrays.sampled(line, name, arguments[name], chosen) for name in line.shapes}
-    outputs = list(line.outputs)
-    before = {name: _poisoned(host[name]) for name in outputs}
-    initial = {**host, **before}
-    names.update({e: len(at) for e, at in chosen.items()})
+def judge(line: Line, host: Mapping[str, np.ndarray], chosen: sampling.Places) -> tuple[str, str, float | None]:
+    """The same of arrays in host memory, taken at the chosen places: inputs as they were, outputs as they were left."""
     bench = line.benchmark
-    refs = tolerance.references(bench.oracle, bench.numerics, before, initial, names)
+    names: dict[str, Any] = {**line.params, **line.scalars, **line.options}
+    names |= {f"{extent}_at": at for extent, at in chosen.items()} | {e: len(at) for e, at in chosen.items()}
+    before = {name: _poisoned(host[name]) for name in line.outputs}
+    initial = {**host, **before}
     worst = 0.0
-    for name in outputs:
-        got = host[name]
-        if result is not None and len(outputs) == 1 and result is not arguments[name]:
-            got = arrays.sampled(line, name, result.to(arguments[name].dtype).view(line.shapes[name]), chosen)
-        limits = tolerance.tolerance(bench.numerics, name, line.dtypes[name], {**names, **initial})
-        found = tolerance.compare(got, refs, name, limits, before[name])
-        worst = max(worst, float(found.max_err_over_bound))
-        if not found.ok:
-            return "wrong", found.message.splitlines()[0], worst if np.isfinite(worst) else None
+    try:
+        refs = tolerance.references(bench.oracle, bench.numerics, before, initial, names)
+        for name in line.outputs:
+            limits = tolerance.tolerance(bench.numerics, name, line.dtypes[name], {**names, **initial})
+            found = tolerance.compare(host[name], refs, name, limits, before[name])
+            worst = max(worst, float(found.max_err_over_bound))
+            if not found.ok:
+                return "wrong", found.message.splitlines()[0], worst if np.isfinite(worst) else None
+    except Unjudgeable as error:
+        return "wrong", f"cannot be judged: {error}", None
     return "right", "", worst
 
 
