@@ -27,6 +27,7 @@ from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
 from refcompiler.passes.lower_to_simt import lower_to_simt
 from refcompiler.passes.pad_extents import pad_extents
+from refcompiler.passes.specialize_warps import specialize_warps
 from refcompiler.passes.unwrap_indices import unwrap_indices
 
 
@@ -41,6 +42,7 @@ class Options:
     enable_reflect_ftz: bool = False
     debug: bool = False
     profile: str = "core"
+    overlapping: bool = False  # nothing is assumed of arrays that different parameters point to
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ LAID_OUT = (
     Pass("unwrap_indices", unwrap_indices, "indices wrapped by % hide boxes"),
     Pass("form_boxes", form_boxes, "the copy engine of the target moves boxes, which addresses of elements hide"),
     Pass("cse", cse, "accesses of one array share its descriptor"),
+    Pass("specialize_warps", specialize_warps, "boxes are fetched ahead only while they are known to be boxes"),
     Pass("expand_descriptors", expand_descriptors, "boxes become accesses that are distributed like any other"),
     Pass("pad_extents", pad_extents, "all that follows distributes powers of two; what runs here has any extents"),
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
@@ -96,6 +99,7 @@ MUST_PRECEDE = (
     ("form_fma", "dce", "a contracted product is left without uses"),
     ("unwrap_indices", "form_boxes", "a box has a mask where its array ends"),
     ("form_boxes", "expand_descriptors", "boxes that nothing copies as such become accesses of elements again"),
+    ("specialize_warps", "expand_descriptors", "what is a box is not seen any more in pointers and masks"),
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "copy_ahead", "what is copied is known by the conversions of it"),

@@ -15,9 +15,12 @@ from refcompiler.layouts import (
     is_scannable,
     mixes_axis,
     scan,
+    swizzled,
+    wgmma_accumulator,
 )
 
 WARP_SIZE = 32
+WARPGROUP = 4  # warps
 CONVERTED_BYTES = 1 << 16  # a conversion through shared memory holds the block there
 SECTOR_BYTES = 32  # what one memory transaction moves at least
 
@@ -158,6 +161,13 @@ class Homes:
             return self.access(op)
         if op.name == "dot":
             return self.dots.of(op).result
+        if op.name == "ring_take":
+            swizzle = op.ring.owner.swizzles[op.results.index(result)]
+            return swizzled(result.type.shape, result.type.element.itemsize, swizzle)
+        if op.name == "warpgroup_dot":
+            return wgmma_accumulator(result.type.shape, self.anchors.num_warps // WARPGROUP)
+        if op.name == "warpgroup_wait":
+            return self.of(op.products[op.results.index(result)])
         if op.name == "reduce":
             return self.combined(op).slice(op.axis)
         if op.name == "scan":

@@ -1,6 +1,6 @@
 """The ops, by family; importing this package fills the registry."""
 
-from refcompiler.dialects import atomic, elementwise, laid_out, scf, stages
+from refcompiler.dialects import atomic, elementwise, laid_out, rings, scf, stages
 from refcompiler.dialects.simt import asynchronous, matrices, registers, roles, tensor_cores, thread, warpgroup
 from refcompiler.dialects.simt import memory as simt_memory
 from refcompiler.dialects.tile import descriptor, dot, memory, program, reduction, shape
@@ -17,6 +17,7 @@ __all__ = [
     "program",
     "reduction",
     "registers",
+    "rings",
     "roles",
     "scf",
     "shape",

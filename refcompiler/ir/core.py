@@ -112,6 +112,7 @@ class Op(metaclass=OpMeta):
     levels: ClassVar[tuple[str, ...]] = LEVELS
     needs: ClassVar[str] = ""
     deferred: ClassVar[str] = ""
+    whole_descriptors: ClassVar[bool] = False  # takes descriptors as they are, not their parts
 
     def __init__(
         self,

@@ -87,10 +87,12 @@ FLOATS = (F16, BF16, F32, F64)  # those that have arithmetic
 ARITHMETIC = (BOOL, *INTS, *FLOATS)
 DTYPES = {d.name: d for d in (BOOL, *INTS, *FLOATS8, *FLOATS)}
 
-# What only its own ops may look into: a barrier in shared memory, and a CUtensorMap among a kernel's parameters.
+# What only its own ops may look into: a barrier in shared memory, a CUtensorMap among a kernel's parameters, and a ring
+# of slots in shared memory.
 MBARRIER = _dtype("mbarrier", "opaque", 64, "", np.uint64)
 TENSOR_MAP = _dtype("tensor_map", "opaque", 1024, "", "V128")
-OPAQUE = {d.name: d for d in (MBARRIER, TENSOR_MAP)}
+RING = _dtype("ring", "opaque", 0, "", np.uint8)
+OPAQUE = {d.name: d for d in (MBARRIER, TENSOR_MAP, RING)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import DType, PointerType
 from refcompiler.jit.written import written_params
 from refcompiler.runtime.abi import KernelABI, Param
-from refcompiler.target import WARP_SIZE
 
 
 @dataclass(frozen=True)
 class Build:
-    """Machine code of one kernel: cubin and PTX, the entry's name, its ABI, threads a block, dynamic shared bytes."""
+    """Machine code of one kernel: cubin and PTX, the entry's name, its ABI, threads a block, dynamic shared bytes, and
+    what it takes for granted of its arrays."""
 
     cubin: bytes
     ptx: str
@@ -25,6 +25,7 @@ class Build:
     abi: KernelABI
     threads: int
     shared_bytes: int
+    disjoint: tuple[tuple[str, str], ...] = ()  # parameters whose arrays must share no byte
 
     def metadata(self) -> dict[str, Any]:
         """All but the code, as JSON."""
@@ -33,6 +34,7 @@ class Build:
             "abi": self.abi.to_json(),
             "threads": self.threads,
             "shared_bytes": self.shared_bytes,
+            "disjoint": [list(pair) for pair in self.disjoint],
         }
 
 
@@ -60,7 +62,15 @@ def stored(key: str) -> Build | None:
         return None
     meta = cubin.metadata
     abi = KernelABI.from_json(meta["abi"])
-    return Build(cubin.data, ptx.decode(), meta["entry"], abi, meta["threads"], meta["shared_bytes"])
+    return Build(
+        cubin.data,
+        ptx.decode(),
+        meta["entry"],
+        abi,
+        meta["threads"],
+        meta["shared_bytes"],
+        tuple(map(tuple, meta["disjoint"])),
+    )
 
 
 def build(text: str, simt: Func, tile: Func, arch: str, backend: str, options: Any, key: str) -> Build:
@@ -69,10 +79,10 @@ def build(text: str, simt: Func, tile: Func, arch: str, backend: str, options: A
 
     artifacts = toolchain.COMPILERS[backend](text, arch)
     entry = pipeline.EMITTERS[backend].entry_name(simt)
-    threads = options.num_warps * WARP_SIZE
+    threads = int(simt.attrs["threads"])
     shared = int(simt.attrs.get("shared_bytes", 0))
     abi = kernel_abi(tile, tensor_maps(simt))
-    made = Build(artifacts.cubin, artifacts.ptx, entry, abi, threads, shared)
+    made = Build(artifacts.cubin, artifacts.ptx, entry, abi, threads, shared, simt.attrs.get("disjoint", ()))
     shared_cache().put(key, made.cubin, made.metadata())
     shared_cache().put(_ptx_key(key), made.ptx.encode())
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ from refcompiler.jit.build import Build, build, cache_key, stored
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.written import written_params
 from refcompiler.runtime.arrays import ArrayInfo, describe, is_array, reachable
+from refcompiler.runtime.overlap import overlap
 
 STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass")
 
@@ -181,7 +183,8 @@ class CompiledKernel:
         if chosen in HOST:
             self._run_on_host(chosen, grid, values, infos)
             return False
-        self._launch_gpu(grid, values | infos, stream)
+        kernel = self.careful if overlap(self.build.disjoint, infos) else self
+        kernel._launch_gpu(grid, values | infos, stream)
         return True
 
     def _as_float8(self, name: str, info: ArrayInfo) -> ArrayInfo:
@@ -193,6 +196,11 @@ class CompiledKernel:
     def pointees(self) -> dict[str, DType]:
         """What the pointer parameters point to, by name."""
         return {str(p.name): p.type.pointee for p in self.func.params if isinstance(p.type, PointerType)}
+
+    @cached_property
+    def careful(self) -> CompiledKernel:
+        """The same kernel for arrays that overlap, where this one takes for granted that some do not."""
+        return CompiledKernel(self.compiled, self.arch, self.backend, replace(self.options, overlapping=True))
 
     def _check_arguments(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
         where = {info.device is None for info in infos.values()}
@@ -253,7 +261,9 @@ class CompiledKernel:
             if backend == "interp":
                 interpreter.run(self.level("tile_opt"), grid, arguments, origins=origins)
             else:
-                simulator.run(self.level("simt"), grid, arguments, count=False, origins=origins)
+                pairs = self.level("simt").attrs.get("disjoint", ())
+                func = (self.careful if overlap(pairs, infos) else self).level("simt")
+                simulator.run(func, grid, arguments, count=False, origins=origins)
 
     def _launch_gpu(self, grid: tuple[int, int, int], values: dict[str, Any], stream: Any) -> None:
         from refcompiler import runtime

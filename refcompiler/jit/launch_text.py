@@ -21,6 +21,7 @@ from refcompiler.jit.specialize import constexpr_key
 from refcompiler.runtime import launcher, streams
 from refcompiler.runtime.abi import LaunchBuffer
 from refcompiler.runtime.arrays import DeviceReader
+from refcompiler.runtime.overlap import apart
 
 TEXT = """\
 def launch(grid, /, *args, **keywords):
@@ -134,6 +135,12 @@ class LaunchText:
             self.guards.append(f"not ({' | '.join(aligned)}) & 15")
         self.guards += [f"{read} & 15" for read, is_aligned in reads if not is_aligned]
 
+    def guard_arrays(self, disjoint: Sequence[tuple[str, str]]) -> None:
+        """Guards of what the code takes for granted of its arrays: that pairs of them share no byte."""
+        place = {value.name: a for a, value in self.values}
+        for first, second in disjoint:
+            self.guards.append(f"{self.name(apart)}({place[first]}, {place[second]})")
+
     def guard_surroundings(self, dependencies: Dependencies) -> None:
         """Guards of the backend's setting, and of all that the kernel read outside of itself."""
         self.guards.append(f"{self.name(backend_setting)}() == {self.name(backend_setting())}")
@@ -194,6 +201,7 @@ def launch_function(
     text = LaunchText(reader, values)
     text.guard_values()
     text.guard_alignment()
+    text.guard_arrays(kernel.build.disjoint)
     text.guard_surroundings(kernel.compiled.dependencies)
     function = kernel.function
     source = text.source(kernel, meta)

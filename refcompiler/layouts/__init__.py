@@ -14,7 +14,7 @@ from refcompiler.layouts.addressing import (
     register_offsets,
     vector_groups,
 )
-from refcompiler.layouts.constructors import blocked, blocked_for, outer_product, row_major, swizzled
+from refcompiler.layouts.constructors import blocked, blocked_for, outer_product, row_major, swizzle_bytes, swizzled
 from refcompiler.layouts.conversion import Conversion, Shuffle, ShuffleRound, Swap, broadcast, conversion
 from refcompiler.layouts.linear import LinearLayout
 from refcompiler.layouts.reduction import Reduction, mixes_axis, reduction
@@ -60,6 +60,7 @@ __all__ = [
     "scan",
     "shared_access",
     "shared_exchange",
+    "swizzle_bytes",
     "swizzled",
     "vector_groups",
     "warp_exchange",

@@ -127,6 +127,15 @@ def row_major(shape: Sequence[int]) -> LinearLayout:
     return LinearLayout.packed(shape, {"offset": [1 << bit for bit in range(sum(map(log2, shape)))]})
 
 
+def swizzle_bytes(row_bytes: int) -> int:
+    """The widest swizzle of rows of so many bytes.
+
+    >>> swizzle_bytes(512), swizzle_bytes(64)
+    (128, 64)
+    """
+    return min(128, row_bytes)
+
+
 def swizzled(shape: Sequence[int], element_bytes: int, swizzle_bytes: int = 128) -> LinearLayout:
     """The shared layout of (rows, columns) in rows of `swizzle_bytes`, 32, 64 or 128, with xor-ed chunks.
 

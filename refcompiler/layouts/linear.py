@@ -129,6 +129,11 @@ class LinearLayout:
         """The number of dimensions of the tensor."""
         return len(self.shape)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a shared layout: of a block in shared memory."""
+        return any(name == "offset" for name, _ in self.inputs)
+
     def packed_bases(self, name: str) -> tuple[int, ...]:
         """The bases of one input as packed ints; empty for an input the layout does not have."""
         for known, bases in self.inputs:

@@ -1,6 +1,18 @@
 """From laid-out blocks to the registers of one thread: one lowering per op, by family, in one table."""
 
-from refcompiler.lowering import atomic, control, dot, elementwise, exchange, memory, reduction, scan, stages
+from refcompiler.lowering import (
+    atomic,
+    control,
+    dot,
+    elementwise,
+    exchange,
+    memory,
+    reduction,
+    rings,
+    scan,
+    stages,
+    warpgroup_dot,
+)
 from refcompiler.lowering.state import LOWERINGS, Lowering
 
 __all__ = [
@@ -13,6 +25,8 @@ __all__ = [
     "exchange",
     "memory",
     "reduction",
+    "rings",
     "scan",
     "stages",
+    "warpgroup_dot",
 ]

@@ -12,13 +12,14 @@ from refcompiler.lowering.state import Lowering, lowers, register_type
 def lower_structured(state: Lowering, op: Structured) -> None:
     """The same op over registers: blocks are carried as vectors, in every region and at both ends."""
     operands = [_carried(state, v) for v in op.operands]
-    regions = [_region(state, region) for region in op.regions]
+    regions = [lower_region(state, region) for region in op.regions]
     new = state.builder.op(op.name, *operands, regions=regions, types=[register_type(r) for r in op.results])
     for old, result in zip(op.results, new.results, strict=True):
         state.set(old, result)
 
 
-def _region(state: Lowering, old: Block) -> Block:
+def lower_region(state: Lowering, old: Block) -> Block:
+    """A region over registers."""
     new = Block([Value(register_type(a)) for a in old.args])
     for before, after in zip(old.args, new.args, strict=True):
         state.set(before, after)

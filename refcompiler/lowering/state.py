@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.dialects.elementwise import Elementwise
@@ -13,6 +13,14 @@ from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.rewriter import uses
 from refcompiler.ir.types import BF16, F16, F32, I32, BlockType, DType, RegType, element_of, with_element
 from refcompiler.layouts import LinearLayout, Piece
+
+
+class SharedBlock(NamedTuple):
+    """A block in shared memory: its buffer, and the index there of its first element."""
+
+    buffer: Value
+    index: Value
+
 
 Rule = Callable[["Lowering", Any], None]
 LOWERINGS: dict[str, Rule] = {}
@@ -42,12 +50,14 @@ class Lowering:
         self.num_warps = num_warps
         self.axis = AxisAnalysis(func)
         params = [Value(p.type, p.name) for p in func.params]
-        attrs = {**func.attrs, "num_warps": num_warps, "threads": num_warps * 32}
+        threads = (num_warps + func.attrs.get("fetching_warps", 0)) * 32
+        attrs = {**func.attrs, "num_warps": num_warps, "threads": threads}
         self.new = Func(func.name, params, func.constexprs, func.hints, attrs, "simt", func.span)
         self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
         self.builder = Builder(self.new.body)
         self._thread: Value | None = None
         self.used = uses(func).keys()
+        self.rings: dict[Value, Any] = {}
 
     def run(self) -> Func:
         self.block(self.old.body)
@@ -75,7 +85,7 @@ class Lowering:
         return self.builder.value("splat", value, types=[RegType(value.type, count)])
 
     def set(self, old: Value, new: Value) -> None:
-        if not isinstance(new, Constant) and new.name is None:
+        if not isinstance(new, Constant | SharedBlock) and new.name is None:
             new.name = old.name
         self.values[old] = new
 

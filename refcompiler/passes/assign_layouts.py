@@ -13,7 +13,7 @@ from refcompiler.dialects.tile.reduction import Combination
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import BlockType, Type, element_of, shape_of
-from refcompiler.layouts import LinearLayout
+from refcompiler.layouts import LinearLayout, mma_operand_a, wgmma_accumulator
 
 
 def assign_layouts(func: Func, context: Any) -> Func:
@@ -34,7 +34,7 @@ class _Assigner:
     """Rebuilds the function. ``scopes`` maps each open block of the old function to the ops that replace it so far."""
 
     def __init__(self, func: Func, homes: Homes, num_warps: int):
-        self.old, self.homes = func, homes
+        self.old, self.homes, self.num_warps = func, homes, num_warps
         params = [Value(p.type, p.name) for p in func.params]
         attrs = {**func.attrs, "num_warps": num_warps}
         self.new = Func(func.name, params, func.constexprs, func.hints, attrs, "laid_out", func.span)
@@ -83,6 +83,15 @@ class _Assigner:
             self.gather(op)
         elif op.name == "dot":
             self.dot(op)
+        elif op.name == "ring_take":
+            self.at_home(op, op.operands)
+        elif op.name == "warpgroup_dot":
+            self.warpgroup_dot(op)
+        elif op.name == "warpgroup_wait":
+            self.at_home(op, [self.get(v, self.homes.of(r)) for v, r in zip(op.products, op.results, strict=False)])
+        elif op.name == "bulk_store":
+            value = self.get(op.value, wgmma_accumulator(shape_of(op.value.type), self.num_warps // 4))
+            self.emit(self.block, op.name, *map(self.anywhere, op.operands[:-1]), value, like=op)
         elif op.name == "butterfly":
             new = self.emit(self.block, op.name, self.get(op.x, self.homes.of(op.result)), like=op, **op.attrs)
             self.values[op.result] = new.result
@@ -127,6 +136,24 @@ class _Assigner:
         types = [_type_in(op.result.type, plan.result)]
         self.values[op.result] = self.emit(self.block, op.name, *operands, acc, like=op, types=types, **attrs).result
 
+    def at_home(self, op: Op, operands: list[Value | None]) -> None:
+        """The op on ``operands``, all of whose results are in their homes."""
+        types = [_type_in(r.type, self.homes.of(r)) for r in op.results]
+        scalars = [self.anywhere(o) if o in self.values else o for o in operands]
+        new = self.emit(self.block, op.name, *scalars, like=op, types=types, **op.attrs)
+        self.values.update(zip(op.results, new.results, strict=True))
+
+    def warpgroup_dot(self, op: Op) -> None:
+        """The right operand stays in shared memory; the left one does, or comes to the registers of a fragment."""
+        home = self.homes.of(op.result)
+        x_home, acc = self.homes.of(op.x), None if op.acc is None else self.get(op.acc, home)
+        if x_home is not None and x_home.is_shared:
+            x = self.get(op.x, x_home)
+        else:
+            element = element_of(op.x.type)
+            x = self.get(op.x, mma_operand_a(shape_of(op.x.type), (self.num_warps, 1), element.itemsize))
+        self.at_home(op, [x, self.get(op.y, self.homes.of(op.y)), acc])
+
     def combine(self, op: Op) -> None:
         """A reduction or a scan, all of whose blocks come to one layout."""
         layout = self.homes.combined(op)
@@ -145,7 +172,7 @@ class _Assigner:
             operands += self.carried(op.operands[op.leading :], layouts)
         regions = [self.region(region, op, layouts) for region in op.regions]
         types = [_type_in(r.type, layout) for r, layout in zip(op.results, layouts, strict=True)]
-        new = self.emit(self.block, op.name, *operands, like=op, regions=regions, types=types)
+        new = self.emit(self.block, op.name, *operands, like=op, regions=regions, types=types, **op.attrs)
         self.values.update(zip(op.results, new.results, strict=True))
 
     def region(self, old: Block, op: Structured, layouts: list[LinearLayout | None]) -> Block:

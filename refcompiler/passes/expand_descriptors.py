@@ -33,6 +33,7 @@ class _Expander:
     def __init__(self, func: Func):
         self.func, self.ranges = func, Ranges(func)
         self.parts: dict[Value, Parts] = {}
+        self.whole = {o for op in func.walk() if op.whole_descriptors for o in op.operands}
         self.build = Builder(func.body)
 
     def run(self) -> None:
@@ -49,6 +50,10 @@ class _Expander:
         if op.name == "make_descriptor":
             hinted = [self.aligned(s, op.base.type.pointee.itemsize) for s in op.strides[:-1]]
             self.parts[op.result] = (self.aligned(op.base, 1), *op.shape, *hinted)
+            if op.result in self.whole:
+                self.build.add(op)
+        elif op.whole_descriptors:
+            self.build.add(op)
         elif op.name == "empty" and isinstance(op.result.type, DescriptorType):
             unset = [self.build.value("empty", types=[t]) for t in parts_of_type(op.result.type)]
             self.parts[op.result] = tuple(unset)

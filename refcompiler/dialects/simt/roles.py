@@ -10,7 +10,7 @@ from refcompiler.ir.opdef import attr
 MAX_THREADS, NAMED_BARRIERS, WARP = 1024, 15, 32
 
 
-class Roles(Structured, name="roles", levels=SIMT):
+class Roles(Structured, name="roles"):
     """Each range of warps runs its own region: the first ``warps[0]`` warps the first one, and so on; all the rest
     run the last one. Regions have neither arguments nor results.
 

@@ -1,0 +1,36 @@
+"""Which scalars a launch knows before the kernel runs: expressions over its scalar parameters."""
+
+from __future__ import annotations
+
+from refcompiler.ir.core import Constant, Func, Op, Value
+from refcompiler.ir.types import DType
+
+# ("param", name), ("const", n), or "add", "sub", "mul" before two of these
+Expression = tuple
+_WIDE = 64  # sums and products of this many bits are taken not to wrap: they count elements of memory
+_KEPT = frozenset({"cast", "hint"})
+
+
+def host_expression(value: Value | None, func: Func) -> Expression | None:
+    """``value``, an integer, as an expression over the parameters of ``func``; None where it is none."""
+    if isinstance(value, Constant):
+        return ("const", int(value.value)) if not value.type.is_float else None
+    if value is None or not isinstance(value.type, DType) or not value.type.is_int:
+        return None
+    if any(value is p for p in func.params):
+        return ("param", str(value.name))
+    op = value.owner
+    if not isinstance(op, Op):
+        return None
+    if op.name in _KEPT:
+        return host_expression(op.operands[0], func) if _widens(op) else None
+    if op.name in ("add", "sub", "mul") and value.type.bits == _WIDE:
+        left, right = (host_expression(o, func) for o in op.operands)
+        return (op.name, left, right) if left and right else None
+    return None
+
+
+def _widens(op: Op) -> bool:
+    """Whether every value of the operand is one of the result."""
+    source, target = op.operands[0].type, op.result.type
+    return source.is_int and source.min_int >= target.min_int and source.max_int <= target.max_int

@@ -1,0 +1,296 @@
+"""Which boxes warps of their own can fetch ahead of the warps that compute, and which products wait for none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from refcompiler.analysis.disjoint import disjoint_parameters
+from refcompiler.analysis.host_values import host_expression
+from refcompiler.dialects.scf import For
+from refcompiler.dialects.tile.descriptor import BoxAccess, DescriptorLoad, DescriptorStore, MakeDescriptor
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import BF16, F16, F32, DType, PointerType, element_of, shape_of
+from refcompiler.layouts import swizzle_bytes
+
+WARPS = 4  # of a warpgroup
+ROWS = 64  # of a product of one warpgroup
+MAX_COLUMNS = 256  # of one instruction
+BOX_ROW_BYTES = 128  # of what is copied out
+BARRIER_BYTES = 16  # of one slot: full, empty
+
+
+@dataclass
+class Group:
+    """Loads of one block of ops that feed the same products: they share the slots of a ring."""
+
+    block: Block
+    loads: list[DescriptorLoad]
+    dots: list[Op]
+    stages: int = 1
+    swizzles: tuple[int, ...] = ()  # bytes of a row in shared memory, of each load
+
+    @property
+    def bytes(self) -> int:
+        """Of one slot."""
+        return BARRIER_BYTES + sum(
+            prod(shape_of(o.result.type)) * element_of(o.result.type).itemsize for o in self.loads
+        )
+
+
+@dataclass
+class RolePlan:
+    """What warp specialization does to a function."""
+
+    groups: list[Group]
+    dots: set[Op]
+    asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
+    addresses: set[Op]  # what the fetching warps compute
+    carried: dict[Op, list[int]]  # per loop the slots that addresses need
+    bulk_stores: set[Op]
+    disjoint: list[tuple[str, str]]  # parameters whose arrays have to be apart
+
+    def group_of(self, op: Op) -> Group | None:
+        return next((g for g in self.groups if op in g.loads), None)
+
+
+def plan_roles(func: Func, context: Any) -> RolePlan | None:
+    """The plan for a function at the tile level; None where no product has operands that can be fetched ahead."""
+    target, warps = context.target, context.num_warps
+    if target is None or not (target.has_tma and target.has_wgmma) or warps % WARPS or context.options.num_stages < 2:
+        return None
+    return _Planner(func, context).run()
+
+
+class _Planner:
+    def __init__(self, func: Func, context: Any):
+        self.func, self.context = func, context
+        self.warpgroups = context.num_warps // WARPS
+        self.block_of: dict[Op, Block] = {}
+        self.users: dict[Value, list[Op]] = {}
+        for block in _blocks(func.body):
+            for op in block.ops:
+                self.block_of[op] = block
+                for value in op.operands:
+                    if value is not None and not isinstance(value, Constant):
+                        self.users.setdefault(value, []).append(op)
+
+    def run(self) -> RolePlan | None:
+        loads = {op: dots for op in self.func.walk() if isinstance(op, DescriptorLoad) and (dots := self.feeds(op))}
+        while True:  # a product that cannot be one of warpgroups takes its loads with it, and these other products
+            dots = {d for found in loads.values() for d in found if self.is_product(d, loads)}
+            kept = {op: found for op, found in loads.items() if all(d in dots for d in found)}
+            if len(kept) == len(loads):
+                break
+            loads = kept
+        if not loads:
+            return None
+        groups = self.grouped(loads)
+        addresses, carried = _slice(loads, self.block_of)
+        if addresses is None:
+            return None
+        stores = {op for op in self.func.walk() if isinstance(op, DescriptorStore) and self.is_bulk(op)}
+        disjoint = disjoint_parameters(self.func, loads.keys(), stores)
+        if disjoint is None:
+            stores, disjoint = set(), disjoint_parameters(self.func, loads.keys(), set())
+        if disjoint is None or (disjoint and self.context.options.overlapping):
+            return None
+        if not self.set_stages(groups, stores):
+            return None
+        swizzles = self.swizzles(loads, dots)
+        for group in groups:
+            group.swizzles = tuple(swizzles[load] for load in group.loads)
+        shallow = {d for g in groups if g.stages == 1 for d in g.dots}
+        chains = {d for d in dots - shallow if self.is_chain(d, loads)}
+        return RolePlan(groups, dots, chains, addresses, carried, stores, sorted(disjoint))
+
+    # --- loads
+    def feeds(self, load: DescriptorLoad) -> list[Op]:
+        """The products that a load feeds, if it feeds nothing else and a tensor map can describe its array."""
+        if not self.is_mapped(load) or not self.is_nested_in_loops(load):
+            return []
+        found = self.consumers(load.result)
+        return found if all(op.name == "dot" for op in found) else []
+
+    def consumers(self, value: Value) -> list[Op]:
+        """What uses a value, directly or transposed."""
+        found: list[Op] = []
+        for op in self.users.get(value, ()):
+            found += self.consumers(op.result) if op.name == "trans" else [op]
+        return found
+
+    def is_bulk(self, store: DescriptorStore) -> bool:
+        """Whether warpgroups can hand a block over to be copied out in boxes of 128 bytes a row."""
+        rows, columns = shape_of(store.value.type)[-2:] if len(shape_of(store.value.type)) == 2 else (0, 0)
+        row_bytes = columns * element_of(store.value.type).itemsize
+        return (
+            rows % (ROWS * self.warpgroups) == 0 < rows and row_bytes % 128 == 0 < row_bytes and self.is_mapped(store)
+        )
+
+    def is_mapped(self, access: BoxAccess) -> bool:
+        """Whether a tensor map can describe its array, and boxes of one its block."""
+        made = access.pointer.owner
+        if not isinstance(made, MakeDescriptor) or made.padding != "zero" or made.rank != 2:
+            return False
+        rows, columns = made.block_shape
+        itemsize = made.base.type.pointee.itemsize
+        fits = rows <= MAX_COLUMNS and rows % 8 == 0 and columns * itemsize % 32 == 0 and is_power(rows * columns)
+        known = all(host_expression(v, self.func) is not None for v in made.sizes)
+        return fits and known and base_parameter(made, self.func) is not None
+
+    def is_nested_in_loops(self, op: Op) -> bool:
+        block: Any = self.block_of[op]
+        while isinstance(block.owner, Op):
+            if not isinstance(block.owner, For):
+                return False
+            block = self.block_of[block.owner]
+        return True
+
+    def grouped(self, loads: dict[DescriptorLoad, list[Op]]) -> list[Group]:
+        groups: dict[tuple, Group] = {}
+        for load, dots in loads.items():
+            key = (id(self.block_of[load]), *map(id, dots))
+            group = groups.setdefault(key, Group(self.block_of[load], [], dots))
+            group.loads.append(load)
+        return list(groups.values())
+
+    def set_stages(self, groups: list[Group], stores: set[Op]) -> bool:
+        """Give rings in loops the stages asked for, or as many as there is room for; False where there is none."""
+        room = self.context.target.shared_bytes_per_block - self.bytes_besides(stores)
+        looped = [g for g in groups if isinstance(g.block.owner, Op)]
+        for group in looped:
+            group.stages = self.context.options.num_stages
+        while sum(g.bytes * g.stages for g in groups) > room:
+            deepest = max(looped, key=lambda g: g.stages, default=None)
+            if deepest is None or deepest.stages == 1:
+                return False
+            deepest.stages -= 1
+        return True
+
+    def bytes_besides(self, stores: set[Op]) -> int:
+        """The shared memory that what happens outside of the rings may take, in bytes."""
+        copied = sum(2 * shape_of(s.value.type)[0] * BOX_ROW_BYTES for s in stores)
+        others = [
+            op.value.type for op in self.func.walk() if op.name in ("store", "descriptor_store") and op not in stores
+        ]
+        return copied + max((prod(shape_of(t)) * bytes_of(element_of(t)) for t in others), default=0)
+
+    def swizzles(self, loads: Iterable[Op], dots: set[Op]) -> dict[Op, int]:
+        """The bytes of the rows that each block is cut into, which are the same for both operands of a product."""
+        found = {op: swizzle_bytes(shape_of(op.result.type)[1] * element_of(op.result.type).itemsize) for op in loads}
+        pairs = [[op for v in (dot.x, dot.y) if (op := origin(v)) in found] for dot in dots]
+        while any(len({found[op] for op in pair}) > 1 for pair in pairs):
+            for pair in pairs:
+                found |= dict.fromkeys(pair, min(found[op] for op in pair))
+        return found
+
+    # --- products
+    def is_product(self, dot: Op, loads: Any) -> bool:
+        """Whether the warpgroups can compute it from shared memory."""
+        (m, k), (_, n) = shape_of(dot.x.type), shape_of(dot.y.type)
+        dtype = element_of(dot.x.type)
+        fits = m % (ROWS * self.warpgroups) == 0 and k % 16 == 0 and n % 8 == 0 and is_power(m * k * n)
+        fits = fits and n <= MAX_COLUMNS and dtype in (F16, BF16) and element_of(dot.result.type) is F32
+        return fits and origin(dot.y) in loads
+
+    def is_chain(self, dot: Op, loads: Any) -> bool:
+        """Whether its result is only added to in the next iteration of the loop around it, so that it may still be on
+        its way when the next one begins; the only product in that loop, with both operands in shared memory."""
+        block = self.block_of[dot]
+        loop = block.owner
+        if shape_of(dot.x.type)[0] != ROWS * self.warpgroups:
+            return False  # the parts of its result would have to be carried one by one
+        if (
+            not isinstance(loop, For)
+            or not _counts_up(loop)
+            or origin(dot.x) not in loads
+            or dot.acc not in loop.body.args[1:]
+        ):
+            return False
+        slot = loop.body.args.index(dot.acc) - 1
+        end = loop.body.terminator
+        only = self.users.get(dot.acc, []) == [dot] and self.users.get(dot.result, []) == [end]
+        alone = [op for op in loop.body.walk() if op.name == "dot"] == [dot]
+        return only and alone and end.operands.count(dot.result) == 1 and end.operands[slot] is dot.result
+
+
+def origin(value: Value | None) -> Op | None:
+    """The op that made a block, seen through transposition."""
+    while value is not None and isinstance(value.owner, Op) and value.owner.name == "trans":
+        value = value.owner.x
+    return value.owner if value is not None and isinstance(value.owner, Op) else None
+
+
+def base_parameter(made: MakeDescriptor, func: Func) -> str | None:
+    """The pointer parameter at which the array of a descriptor begins."""
+    value = made.base
+    while isinstance(value.owner, Op) and value.owner.name == "hint":
+        value = value.owner.operands[0]
+    found = any(value is p for p in func.params) and isinstance(value.type, PointerType)
+    return str(value.name) if found else None
+
+
+def is_power(number: int) -> bool:
+    """Whether it is a power of two."""
+    return number & (number - 1) == 0
+
+
+def bytes_of(element: Any) -> int:
+    """The bytes of an element of a block."""
+    return element.itemsize if isinstance(element, DType) else 8
+
+
+def _counts_up(loop: For) -> bool:
+    return isinstance(loop.step, Constant) and loop.step.value > 0
+
+
+def _blocks(body: Block) -> Iterable[Block]:
+    yield body
+    for op in body.ops:
+        for region in op.regions:
+            yield from _blocks(region)
+
+
+def _slice(loads: Iterable[Op], block_of: dict[Op, Block]) -> tuple[set[Op] | None, dict[Op, list[int]]]:
+    """The ops that addresses and the loops around them need, and the slots of loops among them; None where these are
+    more than plain arithmetic on scalars."""
+    wanted: list[Value | None] = []
+    loops: set[Op] = set()
+    for load in loads:
+        wanted += load.operands
+        block = block_of[load]
+        while isinstance(block.owner, Op):
+            loops.add(block.owner)
+            block = block_of[block.owner]
+    for loop in loops:
+        wanted += loop.controls()
+    ops: set[Op] = set()
+    slots: dict[Op, set[int]] = {loop: set() for loop in loops}
+    while wanted:
+        value = wanted.pop()
+        if value is None or isinstance(value, Constant):
+            continue
+        owner = value.owner
+        if isinstance(owner, Op) and owner not in loops:
+            if owner in ops:
+                continue
+            if not owner.pure or owner.regions or shape_of(value.type):
+                return None, {}
+            ops.add(owner)
+            wanted += owner.operands
+        elif isinstance(owner, Block) and isinstance(owner.owner, Op):
+            loop = owner.owner
+            index = owner.args.index(value) - 1
+            if loop not in loops or (index >= 0 and not isinstance(value.type, DType)):
+                return None, {}
+            if index >= 0 and index not in slots[loop]:
+                slots[loop].add(index)
+                wanted += loop.slots()[index].sources
+        elif isinstance(owner, Op):  # the result of a loop around another load
+            index = owner.results.index(value)
+            if index not in slots[owner]:
+                slots[owner].add(index)
+                wanted += owner.slots()[index].sources
+    return ops, {loop: sorted(found) for loop, found in slots.items()}

@@ -1,0 +1,245 @@
+"""Give the boxes that products read to a warp of its own, which fetches them ahead into rings in shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from refcompiler.analysis.warp_roles import WARPS, Group, RolePlan, plan_roles
+from refcompiler.dialects.scf import For
+from refcompiler.ir.builder import Builder
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import I32, element_of, shape_of
+
+FETCHING_WARPS = 4  # registers are given out by warpgroups; one thread does the work
+Place = tuple[Value, Value]  # a slot and the parity of its round
+
+
+def specialize_warps(func: Func, context: Any) -> Func | None:
+    """The function with two roles, where products can have their operands fetched ahead; None where none can.
+
+    All that the function does is done by the first warps; the last one runs the loops once more for the addresses
+    alone. ``func.attrs["fetching_warps"]`` says how many warps come on top of ``num_warps``.
+    """
+    plan = plan_roles(func, context)
+    return None if plan is None else _specialized(func, plan, context.num_warps)
+
+
+def _specialized(func: Func, plan: RolePlan, num_warps: int) -> Func:
+    params = [Value(p.type, p.name) for p in func.params]
+    attrs = {**func.attrs, "fetching_warps": FETCHING_WARPS}
+    if plan.disjoint:
+        attrs["disjoint"] = tuple(plan.disjoint)
+    new = Func(func.name, params, func.constexprs, func.hints, attrs, func.level, func.span)
+    builder = Builder(new.body, func.span)
+    rings = [_ring(builder, group, num_warps) for group in plan.groups]
+    regions = []
+    for role in (_Computing, _Fetching):
+        region = Block()
+        role(plan, rings, dict(zip(func.params, params, strict=True)), Builder(region)).run(func.body)
+        regions.append(region)
+    builder.op("roles", regions=regions, warps=(num_warps,))
+    return new
+
+
+def _ring(builder: Builder, group: Group, num_warps: int) -> Value:
+    types = [load.result.type for load in group.loads]
+    return builder.value(
+        "ring",
+        stages=group.stages,
+        shapes=tuple(map(shape_of, types)),
+        dtypes=tuple(str(element_of(t)) for t in types),
+        swizzles=group.swizzles,
+        readers=num_warps // WARPS,
+    )
+
+
+class _Role:
+    """Copies a function for one role. ``places`` has, for each ring, the slot that comes next and its parity."""
+
+    def __init__(self, plan: RolePlan, rings: list[Value], values: dict[Value, Value], builder: Builder):
+        self.plan, self.rings, self.values, self.build = plan, rings, values, builder
+        self.places: list[Place] = [(Constant(0, I32), Constant(0, I32)) for _ in rings]
+
+    def run(self, body: Block) -> None:
+        self.block(body)
+        self.build.op("yield")
+
+    def block(self, old: Block) -> None:
+        for index, op in enumerate(old.ops):
+            if op.terminator:
+                continue
+            with self.build.at(op.span):
+                group = self.plan.group_of(op)
+                if group is not None:
+                    self.load(op, group)
+                elif op in self.plan.carried:
+                    self.loop(op)
+                else:
+                    self.other(op)
+                self.done(old, index)
+
+    # --- what roles do differently
+    def load(self, op: Op, group: Group) -> None:
+        raise NotImplementedError
+
+    def other(self, op: Op) -> None:
+        raise NotImplementedError
+
+    def slots(self, loop: For) -> list[int]:
+        """The values that a loop carries in this role."""
+        raise NotImplementedError
+
+    def done(self, block: Block, index: int) -> None:
+        """After the op at ``index``."""
+
+    # --- what they share
+    def get(self, value: Value | None) -> Value | None:
+        return value if value is None or isinstance(value, Constant) else self.values[value]
+
+    def copy(self, op: Op) -> None:
+        self.build.add(op.clone(self.values))
+
+    def loop(self, op: For) -> None:
+        """A loop around loads, which also carries the places of their rings."""
+        kept, inside = self.slots(op), set(op.body.walk())
+        rings = [i for i, g in enumerate(self.plan.groups) if any(load in inside for load in g.loads)]
+        starts = [self.get(op.operands[op.leading + i]) for i in kept]
+        starts += [v for i in rings for v in self.places[i]]
+        old_args = [op.body.args[0], *(op.body.args[1 + i] for i in kept)]
+        region = Block([Value(a.type, a.name) for a in old_args] + [Value(I32) for _ in range(2 * len(rings))])
+        self.values.update(zip(old_args, region.args, strict=False))
+        outer = list(self.places)
+        self.move_to(rings, region.args[len(old_args) :])
+        with self.build.inside(region):
+            self.block(op.body)
+            ends = [self.get(op.body.terminator.operands[i]) for i in kept]
+            self.build.op("yield", *ends, *(v for i in rings for v in self.places[i]))
+        self.places = outer
+        types = [v.type for v in region.args[1:]]
+        new = self.build.op("for", *map(self.get, op.operands[: op.leading]), *starts, regions=[region], types=types)
+        new.spans = op.spans
+        for i, result in zip(kept, new.results, strict=False):
+            result.name = op.results[i].name
+            self.values[op.results[i]] = result
+        self.move_to(rings, new.results[len(kept) :])
+
+    def move_to(self, rings: list[int], values: list[Value]) -> None:
+        for n, ring in enumerate(rings):
+            self.places[ring] = (values[2 * n], values[2 * n + 1])
+
+    def next(self, ring: int) -> Place:
+        """The place that is next in a ring, which moves on."""
+        slot, parity = self.places[ring]
+        stages = self.plan.groups[ring].stages
+        value, zero, one = self.build.value, Constant(0, I32), Constant(1, I32)
+        if stages == 1:
+            self.places[ring] = (zero, value("xor", parity, one))
+            return slot, parity
+        after = value("add", slot, one)
+        wraps = value("cmp_eq", after, Constant(stages, I32))
+        self.places[ring] = (
+            value("select", wraps, zero, after),
+            value("select", wraps, value("xor", parity, one), parity),
+        )
+        return slot, parity
+
+    def before(self, ring: int, slot: Value) -> Value:
+        """The slot before ``slot``."""
+        value = self.build.value
+        first = value("cmp_eq", slot, Constant(0, I32))
+        return value(
+            "select", first, Constant(self.plan.groups[ring].stages - 1, I32), value("sub", slot, Constant(1, I32))
+        )
+
+
+class _Fetching(_Role):
+    """Fills the slots."""
+
+    def slots(self, loop: For) -> list[int]:
+        return self.plan.carried[loop]
+
+    def load(self, op: Op, group: Group) -> None:
+        if op is not group.loads[-1]:  # now all offsets are known
+            return
+        ring = self.plan.groups.index(group)
+        boxes = [self.get(v) for load in group.loads for v in load.operands]
+        self.build.op("ring_put", self.rings[ring], *self.next(ring), *boxes)
+
+    def other(self, op: Op) -> None:
+        if op in self.plan.addresses:
+            self.copy(op)
+
+
+class _Computing(_Role):
+    """Does what the function does, and empties the slots."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.taken: dict[int, Value] = {}  # ring -> the slot taken last
+
+    def slots(self, loop: For) -> list[int]:
+        return list(range(len(loop.results)))
+
+    def load(self, op: Op, group: Group) -> None:
+        if op is not group.loads[0]:
+            return
+        ring = self.plan.groups.index(group)
+        place = self.next(ring)
+        self.taken[ring] = place[0]
+        types = [load.result.type for load in group.loads]
+        blocks = self.build.op("ring_take", self.rings[ring], *place, types=types).results
+        for load, block in zip(group.loads, blocks, strict=True):
+            block.name = load.result.name
+            self.values[load.result] = block
+
+    def other(self, op: Op) -> None:
+        if op in self.plan.bulk_stores:
+            self.build.op("bulk_store", *map(self.get, op.operands)).spans = op.spans
+        elif op in self.plan.dots:
+            self.product(op)
+        else:
+            self.copy(op)
+
+    def product(self, op: Op) -> None:
+        operands = [self.get(v) for v in (op.x, op.y, op.acc)]
+        new = self.build.op(
+            "warpgroup_dot", *operands, types=[op.result.type], asynchronous=op in self.plan.asynchronous
+        )
+        new.spans, new.result.name = op.spans, op.result.name
+        self.values[op.result] = new.result
+        if new.asynchronous:
+            self.build.op("warpgroup_wait", pending=1)
+
+    def loop(self, op: For) -> None:
+        super().loop(op)
+        for dot in self.plan.asynchronous:
+            if dot in op.body.ops:
+                result = op.results[op.body.args.index(dot.acc) - 1]
+                self.values[result] = self.build.value("warpgroup_wait", self.values[result])
+                ran = self.build.value("cmp_lt", self.get(op.start), self.get(op.stop))
+                for ring in self.read_by(dot):
+                    last = self.before(ring, self.places[ring][0])
+                    self.build.op("ring_release", self.rings[ring], last, ran)
+
+    def read_by(self, dot: Op) -> list[int]:
+        return [i for i, g in enumerate(self.plan.groups) if dot in g.dots]
+
+    def done(self, block: Block, index: int) -> None:
+        for ring, group in enumerate(self.plan.groups):
+            if group.block is not block or _last_use(group) is not block.ops[index]:
+                continue
+            if any(dot in self.plan.asynchronous for dot in group.dots):
+                # the product before this one is complete, so its slot is free; the first has none before it
+                loop = block.owner
+                again = self.build.value("cmp_ne", self.get(loop.body.args[0]), self.get(loop.start))
+                self.build.op("ring_release", self.rings[ring], self.before(ring, self.taken[ring]), again)
+            else:
+                self.build.op("ring_release", self.rings[ring], self.taken[ring], None)
+
+
+def _last_use(group: Group) -> Op:
+    """The op of the group's block in which its blocks are read last."""
+    users = [
+        op for op in group.block.ops if op in group.dots or any(d in group.dots for r in op.regions for d in r.walk())
+    ]
+    return users[-1]

@@ -1,0 +1,162 @@
+"""Warp specialization: kernels in roles give the same results as without, and no arrays are confused."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import refcompiler as triton
+import refcompiler.language as tl
+
+BF16 = ml_dtypes.bfloat16
+
+
+@triton.jit
+def tiles(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TURNED: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    if TURNED:
+        right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    else:
+        right = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    columns = tl.cdiv(N, BN)
+    for tile in range(tl.program_id(0), tl.cdiv(M, BM) * columns, tl.num_programs(0)):
+        m = tile // columns * BM
+        n = tile % columns * BN
+        acc = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            if TURNED:
+                y = right.load([n, k]).T
+            else:
+                y = right.load([k, n])
+            acc = tl.dot(left.load([m, k]), y, acc)
+        out.store([m, n], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def pointers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    depths = tl.arange(0, BK)
+    left = a + rows[:, None] * K + depths[None, :]
+    right = b + depths[:, None] * N + columns[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        x = tl.load(left, mask=(rows < M)[:, None] & (depths < K - k)[None, :], other=0.0)
+        y = tl.load(right, mask=(depths < K - k)[:, None] & (columns < N)[None, :], other=0.0)
+        acc = tl.dot(x, y, acc)
+        left += BK
+        right += BK * N
+    mask = (rows < M)[:, None] & (columns < N)[None, :]
+    tl.store(c + rows[:, None] * N + columns[None, :], acc, mask=mask)
+
+
+@triton.jit
+def scores(q, k, v, out, S, B: tl.constexpr, D: tl.constexpr):
+    """Two products an iteration, the second of what the first one gives: nothing may be waited for too late."""
+    queries = tl.make_tensor_descriptor(q, [S, D], [D, 1], [B, D])
+    keys = tl.make_tensor_descriptor(k, [S, D], [D, 1], [B, D])
+    values = tl.make_tensor_descriptor(v, [S, D], [D, 1], [B, D])
+    x = queries.load([tl.program_id(0) * B, 0])
+    acc = tl.zeros((B, D), tl.float32)
+    for start in range(0, S, B):
+        s = tl.dot(x, keys.load([start, 0]).T)
+        acc = acc * 0.5 + tl.dot(tl.maximum(s, 0.0).to(v.dtype.element_ty), values.load([start, 0]))
+    result = tl.make_tensor_descriptor(out, [S, D], [D, 1], [B, D])
+    result.store([tl.program_id(0) * B, 0], acc)
+
+
+def numbers(*shape):
+    """Small whole numbers, whose products and sums are exact."""
+    return np.random.default_rng(sum(shape)).integers(-3, 4, shape).astype(BF16)
+
+
+def product(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+def compiled(kernel, options, constexprs, types="a:*bf16:16,b:*bf16:16,c:*bf16:16,M:i32:16,N:i32:16,K:i32:16"):
+    return kernel.compile(types, constexprs, arch="sm_90a", **options)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "block", "warps", "stages"),
+    [
+        ((64, 64, 64), (64, 64, 64), 4, 3),
+        ((200, 136, 136), (64, 64, 64), 4, 2),  # clipped at every edge, more tiles than programs
+        ((192, 72, 0), (64, 64, 64), 4, 3),  # a loop that does not run
+        ((128, 128, 256), (128, 64, 32), 8, 4),  # two warpgroups, narrower rows
+    ],
+)
+def test_tiles(shape, block, warps, stages, turned):
+    (m, n, k), (bm, bn, bk) = shape, block
+    a, b, c = numbers(m, k), numbers(*((n, k) if turned else (k, n))), np.full((m, n), np.nan, BF16)
+    options = {"BM": bm, "BN": bn, "BK": bk, "TURNED": turned, "num_warps": warps, "num_stages": stages}
+    kernel = tiles[(2,)](a, b, c, m, n, k, **options, backend="simt")
+    assert "roles" in kernel.asm["simt"] and "wgmma" in kernel.asm["simt"]
+    assert "ld_global" not in kernel.asm["simt"] and "st_global" not in kernel.asm["simt"]
+    np.testing.assert_array_equal(c, product(a, b.T if turned else b).astype(BF16))
+
+
+def test_boxes_of_pointers():
+    a, b, c = numbers(100, 72), numbers(72, 136), np.zeros((100, 136), np.float32)
+    kernel = pointers[(2, 3)](a, b, c, 100, 136, 72, BM=64, BN=64, BK=32, num_warps=4, backend="simt")
+    np.testing.assert_array_equal(c, product(a, b))
+    assert "tma_load" not in kernel.asm["simt"]  # rows of 72 elements are not known to be aligned: no hint says so
+    a, b = numbers(100, 80), numbers(80, 144)
+    c = np.zeros((100, 144), np.float32)
+    kernel = pointers[(2, 3)](a, b, c, 100, 144, 80, BM=64, BN=64, BK=32, num_warps=4, backend="simt")
+    assert "tma_load" in kernel.asm["simt"]
+    np.testing.assert_array_equal(c, product(a, b))
+
+
+def test_products_of_products():
+    q, k, v = (numbers(192, 64) for _ in range(3))
+    out = np.zeros((192, 64), np.float32)
+    kernel = scores[(3,)](q, k, v, out, 192, B=64, D=64, num_warps=4, backend="simt")
+    assert kernel.asm["simt"].count("wgmma ") == 2
+    expected = np.zeros((192, 64))
+    for start in range(0, 192, 64):
+        s = np.maximum(product(q, k[start : start + 64].T), 0.0).astype(BF16)
+        expected = expected * 0.5 + product(s, v[start : start + 64])
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+def test_overlapping_arrays_go_without_roles():
+    """A persistent kernel whose result is its left operand: the loads of a tile see the stores of the ones before."""
+    memory, b = numbers(128, 64), numbers(64, 64)
+    options = {"BM": 64, "BN": 64, "BK": 64, "TURNED": False, "num_warps": 4}
+    expected = product(memory, b).astype(BF16)
+    kernel = tiles[(1,)](memory, b, memory, 128, 64, 64, **options, backend="simt")
+    assert kernel.level("simt").attrs["disjoint"] == (("a", "c"), ("b", "c"))
+    assert "roles" not in kernel.careful.asm["simt"]
+    np.testing.assert_array_equal(memory, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "arch"),
+    [({"num_stages": 1}, "sm_90a"), ({"num_warps": 2}, "sm_90a"), ({}, "sm_80"), ({}, "sm_100a")],
+)
+def test_without_roles(options, arch):
+    kernel = tiles.compile(
+        "a:*bf16:16,b:*bf16:16,c:*bf16:16,M:i32:16,N:i32:16,K:i32:16",
+        {"BM": 64, "BN": 64, "BK": 64, "TURNED": False},
+        arch=arch,
+        **options,
+    )
+    assert "roles" not in kernel.asm["simt"]
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_machine_code(backend):
+    """Tensor cores and the copy engine do the work; accumulators stay where they are."""
+    pytest.importorskip("cuda.bindings")
+    if backend == "mlir":
+        pytest.importorskip("mlir.ir")
+    constexprs = {"BM": 128, "BN": 256, "BK": 64, "TURNED": False}
+    kernel = compiled(tiles, {"num_warps": 8, "num_stages": 4, "backend": backend}, constexprs)
+    sass = kernel.asm["sass"]
+    for wanted in ("HGMMA", "UTMALDG", "UTMASTG"):
+        assert wanted in sass
+    assert "LDL" not in sass and "STL" not in sass
+    assert kernel.resources["spill_bytes"] == 0 and kernel.resources["threads"] == 384
