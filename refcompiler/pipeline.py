@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refcompiler import config
+from refcompiler.dialects.simt.tensor_maps import check_tensor_maps
 from refcompiler.emitters import cuda, mlir
 from refcompiler.ir import Func, Pass, PassManager
 from refcompiler.ir.verifier import check_target
@@ -131,6 +132,7 @@ def emit(func: Func, backend: str = "cuda", target: Any = None) -> str:
 
     Raises CompileError (target.instruction) for an op that ``target``, where one is given, has no instruction for.
     """
+    check_tensor_maps(func)
     if target is not None:
         check_target(func, target)
     return EMITTERS[backend].emit(func)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,23 +133,31 @@ def fence_mbarrier_init(op: Op) -> Step:
     return step
 
 
+def _alike(m: Machine, lanes: np.ndarray, *values: Value) -> list[tuple[int, int]]:
+    """The first of the lanes of each warp that have the same numbers, and how many they are."""
+    rows = [lanes // WARP, *(np.broadcast_to(m.values[v][:, 0], m.lanes)[lanes] for v in values)]
+    _, first, counts = np.unique(np.stack(rows, axis=1), axis=0, return_index=True, return_counts=True)
+    return [(int(lanes[at]), int(count)) for at, count in zip(first, counts, strict=True)]
+
+
 @steps("mbarrier_arrive", "mbarrier_expect_tx")
 def mbarrier_arrive(op: MbarrierArrive | MbarrierExpectTx) -> Step:
     more = op.bytes if isinstance(op, MbarrierExpectTx) else 0
 
     def step(m: Machine) -> None:
-        clocks = {}
-        for lane in _lanes(m, op.predicate):
-            barrier, warp = _barrier(m, op, op.barrier, op.index, lane), int(lane) // WARP
-            if warp not in clocks:
-                clocks[warp] = order_of(m).release(warp)
-            if not barrier.lacks:
-                what = f"{m.thread(lane)} arrives at a barrier whose phase {barrier.phase} has all its arrivals"
-                raise m.error(op, "exec.mbarriers#E4", what, notes=[f"it waits for {barrier.bytes} bytes more"])
-            barrier.learn(clocks[warp])
-            barrier.lacks -= 1
-            barrier.bytes += more
-            barrier.advance()
+        for lane, count in _alike(m, _lanes(m, op.predicate), op.index):
+            barrier = _barrier(m, op, op.barrier, op.index, lane)
+            clock = order_of(m).release(lane // WARP)
+            while count:  # those that this phase lacks, then those of the next one
+                if not barrier.lacks:
+                    what = f"{m.thread(lane)} arrives at a barrier whose phase {barrier.phase} has all its arrivals"
+                    raise m.error(op, "exec.mbarriers#E4", what, notes=[f"it waits for {barrier.bytes} bytes more"])
+                come = min(count, barrier.lacks)
+                barrier.learn(clock)
+                barrier.lacks -= come
+                barrier.bytes += come * more
+                barrier.advance()
+                count -= come
 
     return step
 
@@ -156,23 +165,21 @@ def mbarrier_arrive(op: MbarrierArrive | MbarrierExpectTx) -> Step:
 @steps("mbarrier_wait")
 def mbarrier_wait(op: MbarrierWait) -> Step:
     def step(m: Machine) -> Waiting:
-        wanted: dict[tuple[int, int], tuple[Barrier, set[int]]] = {}
-        for lane in _lanes(m, None):
-            barrier, parity = _barrier(m, op, op.barrier, op.index, lane), _number(m, op.parity, lane) & 1
-            wanted.setdefault((barrier.slot, parity), (barrier, set()))[1].add(int(lane) // WARP)
+        wanted: list[tuple[Barrier, int, int]] = []  # of each warp the barriers, with their parities
+        for lane, _ in _alike(m, _lanes(m, None), op.index, op.parity):
+            barrier = _barrier(m, op, op.barrier, op.index, lane)
+            wanted.append((barrier, _number(m, op.parity, lane) & 1, lane // WARP))
 
-        def missing() -> list[str]:
-            return [
-                f"they wait for parity {parity} of barrier {slot - copies_of(m).slots[op.barrier]}: {barrier}"
-                for (slot, parity), (barrier, _) in wanted.items()
-                if not barrier.passed(parity)
-            ]
+        def missing() -> Iterator[str]:
+            first = copies_of(m).slots[op.barrier]
+            for barrier, parity, _ in wanted:
+                if not barrier.passed(parity):
+                    yield f"they wait for parity {parity} of barrier {barrier.slot - first}: {barrier}"
 
-        if missing():
-            yield Blocked(op, lambda: not missing(), lambda: missing()[0])
-        for barrier, warps in wanted.values():
-            for warp in sorted(warps):
-                order_of(m).acquire(warp, barrier.last)
+        if any(missing()):
+            yield Blocked(op, lambda: not any(missing()), lambda: next(missing()))
+        for barrier, _, warp in wanted:
+            order_of(m).acquire(warp, barrier.last)
 
     return step
 
