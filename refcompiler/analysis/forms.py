@@ -213,9 +213,9 @@ class Forms:
         counter, start, step = loop.body.args[0], loop.start, loop.step
         if not (isinstance(start, Constant) and start.value == 0):
             counter = build.value("sub", counter, start)
-        if isinstance(step, Constant):
-            if count % step.value == 0:
-                return counter, count // step.value
+        known = int(step.value) if isinstance(step, Constant) else 0
+        if known and count % known == 0:
+            return counter, count // known
         return build.value("div", counter, step), count
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from refcompiler.dialects.tile.descriptor import ALIGNMENT, BoxAccess, DescriptorLoad, DescriptorStore, MakeDescriptor
@@ -42,9 +45,7 @@ def descriptor_store(programs: Programs, op: DescriptorStore, descriptor: Descri
     store(programs, op, pointers, rest[-1], inside)
 
 
-def box(
-    programs: Programs, op: BoxAccess, descriptor: Descriptor, offsets: tuple[Numbers, ...]
-) -> tuple[Pointer, Dense]:
+def box(programs: Programs, op: BoxAccess, descriptor: Descriptor, offsets: Sequence[Any]) -> tuple[Pointer, Dense]:
     """Pointers to the elements of a box, and which of them are in the array; these are in int64, so nothing wraps."""
     for value, what in [*((v, "an offset") for v in offsets), *((v, "a descriptor") for v in descriptor.parts)]:
         programs.reject_poison(op, "memory.descriptors#E15", what, programs.live(value.poison), "offsets")

@@ -8,7 +8,7 @@ combines them with something that varies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -147,8 +147,9 @@ def ndim_of(value: Val) -> int:
 def choose(condition: np.ndarray, x: Val, y: Val) -> Val:
     """``x`` where the bool array is true, else ``y``, elementwise over broadcast axes."""
     if isinstance(x, Descriptor):
-        base, *numbers = (choose(condition, a, b) for a, b in zip(x.parts, y.parts, strict=True))
-        return Descriptor(base, tuple(numbers[: len(x.shape)]), tuple(numbers[len(x.shape) :]))
+        assert isinstance(y, Descriptor)
+        parts: list[Any] = [choose(condition, a, b) for a, b in zip(x.parts, y.parts, strict=True)]
+        return Descriptor(parts[0], tuple(parts[1 : len(x.shape) + 1]), tuple(parts[len(x.shape) + 1 :]))
     ndim = max(condition.ndim, ndim_of(x), ndim_of(y))
     if x is y:
         return ranked(x, ndim)
@@ -156,7 +157,7 @@ def choose(condition: np.ndarray, x: Val, y: Val) -> Val:
         return ranked(x if condition.reshape(-1)[0] else y, ndim)
     condition = rank_up(condition, ndim)
     if not isinstance(x, Pointer):
-        assert not isinstance(y, Pointer)
+        assert not isinstance(y, Pointer | Descriptor)
         return choose_numbers(condition, x, y, ndim)
     assert isinstance(y, Pointer)
     offset = choose_numbers(condition, x.offset, y.offset, ndim)

@@ -18,6 +18,7 @@ from refcompiler.ir.types import PointerType
 from refcompiler.jit.backends import CODE, asked, compiled_for
 from refcompiler.jit.build import forget
 from refcompiler.jit.compiled import CompiledKernel
+from refcompiler.jit.descriptors import Apart, has_descriptors
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.prepared import PreparedLaunches
 from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize, unexpected
@@ -69,6 +70,7 @@ class JitFunction:
         self._cache: dict[Any, CompiledKernel] = {}
         self._launches = PreparedLaunches(self._long_way)
         self._names: tuple[frozenset[str], frozenset[str]] | None = None
+        self._with_descriptors: dict[tuple, JitFunction] = {}  # what runs where arguments are tensor descriptors
         _every.add(self)
 
     @property
@@ -118,6 +120,10 @@ class JitFunction:
         call: tuple[Sequence[Any], dict[str, Any]] | None = None,
     ) -> CompiledKernel:
         """The long way: bind, specialise, compile where needed, check, launch; prepare ``call`` for the next time."""
+        if has_descriptors(args, kwargs):
+            function, rest = self._taking_apart(args, kwargs)
+            own = {n: v for n, v in (("stream", stream), ("backend", backend)) if v is not None}
+            return function.warmup(grid=grid, arch=arch, **own, **rest) if warmup else function[grid](**own, **rest)
         kernel, arguments, options = self._specialized(args, kwargs, backend, arch, described=warmup)
         if warmup:
             if not _on_host(arguments) and kernel.backend in CODE:
@@ -135,6 +141,8 @@ class JitFunction:
         self, launches: PreparedLaunches, args: Sequence[Any], kwargs: dict[str, Any], fixed: dict[str, Any]
     ) -> None:
         """Prepare among ``launches`` a launch of these arguments, to which the keywords ``fixed`` are always added."""
+        if has_descriptors(args, kwargs):
+            return  # the kernel that takes descriptors apart prepares its own
         own = {n: kwargs[n] for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
         rest = {n: v for n, v in kwargs.items() if n not in own}
         if not own.get("warmup"):
@@ -180,7 +188,11 @@ class JitFunction:
         """The kernel for these arguments, translated to tile IR and not further: what a launch of them would run."""
         own = {n: kwargs[n] for n in _OF_THE_LAUNCH if n in kwargs and not self._takes(n)}
         rest = {n: v for n, v in kwargs.items() if n not in own}
-        return self._specialized(args, rest, own.get("backend"))[0]
+        function: JitFunction = self
+        if has_descriptors(args, rest):
+            function, rest = self._taking_apart(args, rest)
+            args = ()
+        return function._specialized(args, rest, own.get("backend"))[0]
 
     def compile(
         self,
@@ -211,6 +223,9 @@ class JitFunction:
                 forget(kernel.key)
             self._cache.clear()
             self._launches.clear()
+            taking_apart, self._with_descriptors = self._with_descriptors, {}
+        for function in taking_apart.values():
+            function.clear_cache(disk=disk)
 
     # --- the cache in memory
     def _kernel(
@@ -254,6 +269,17 @@ class JitFunction:
             elif name in _OPTIONS:
                 options[name] = value
         return options, rest
+
+    def _taking_apart(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[JitFunction, dict[str, Any]]:
+        """The kernel that takes the descriptors among the arguments apart, and its arguments."""
+        apart = Apart(self.source, args, kwargs)
+        found = self._with_descriptors.get(apart.key)
+        if found is None:
+            plain, unaligned = (sorted(names & apart.arguments.keys()) for names in self._unspecialized())
+            debug, profile = bool(self._own.get("debug")), self._own.get("profile", CORE)
+            found = JitFunction(apart.source(self), plain, unaligned, debug, profile)
+            self._with_descriptors[apart.key] = found
+        return found, apart.arguments
 
     def _unspecialized(self) -> tuple[frozenset[str], frozenset[str]]:
         if self._names is None:

@@ -104,7 +104,8 @@ class _Former:
         for monomial, count in polynomial.terms.items():
             known = count & -count
             for number in monomial:
-                known *= self.axis.of(self.boxes.forms.factors[number]).divisor
+                factor = self.boxes.forms.factors[number]
+                known *= self.axis.of(factor).divisor if isinstance(factor, Value) else 1
             divisors.append(min(known, ALIGNMENT))
         return min(divisors)
 

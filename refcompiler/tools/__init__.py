@@ -1,0 +1,1 @@
+"""What serves launches beside the language, under the names of `triton.tools`."""
