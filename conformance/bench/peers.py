@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from conformance.adapters import TargetUnavailable, library
+from conformance.bench import arrays
 from conformance.benchmarks import Line
 from conformance.dtypes import DTYPES
 
@@ -132,6 +133,8 @@ def _cublas(line: Line) -> Call:
 
     if line.benchmark.operation != "matmul":
         raise Inapplicable("cuBLAS multiplies matrices only")
+    if DTYPES[line.dtypes["a"]].bits == 8 and DTYPES[line.dtypes["a"]].is_float:
+        return _scaled(line)
     if line.dtypes["out"] != line.dtypes["a"] or not DTYPES[line.dtypes["a"]].is_float:
         raise Inapplicable(f"torch.matmul has no product of {line.dtypes['a']} to {line.dtypes['out']}")
     set_precision(line)
@@ -140,6 +143,16 @@ def _cublas(line: Line) -> Call:
         torch.matmul(arguments["a"], arguments["b"], out=arguments["out"])
 
     return product
+
+
+def _scaled(line: Line) -> Call:
+    """Float8 by torch's product with scales, which are 1 here; its second operand has K contiguous."""
+    import torch
+
+    if line.transposed != {"b"} or line.dtypes["out"] not in ("bf16", "f16", "f32"):
+        raise Inapplicable("torch._scaled_mm takes float8 with K contiguous in both operands")
+    one, out = torch.ones((), device="cuda"), arrays.torch_dtype(line.dtypes["out"])
+    return lambda a: torch._scaled_mm(a["a"], a["b"], scale_a=one, scale_b=one, out_dtype=out)
 
 
 def _cudnn(line: Line) -> Call:
