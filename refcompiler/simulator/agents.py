@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,11 @@ class AgentOrder(Order):
             return None
         at = int(late[0])
         return Conflict(at, int(writer[at]), "wrote", False, "fence_proxy_async and a barrier between")
+
+    def alike(self, warps: Sequence[int]) -> list[int]:
+        """One of the warps for each different knowledge that they have."""
+        found = {self.seen[warp].tobytes() + self.fenced[warp].tobytes(): warp for warp in warps}
+        return sorted(found.values())
 
     def land(self, warp: int, agent: int, time: int) -> None:
         """``warp`` knows that what an agent began up to ``time`` has ended."""

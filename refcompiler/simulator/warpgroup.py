@@ -198,8 +198,9 @@ def _read(m: Machine, op: Wgmma, buffer: Value, index: Value, tile: Tile, lanes:
     assert m.shared.records is not None
     granules = m.shared.granules(flat, size)
     agent = np.full(granules.size, _agent(m, lanes.start // THREADS))
-    for warp in range(WARPGROUP):
-        who = np.full(granules.size, m.who[lanes.start + warp * WARP])
+    first = lanes.start // WARP
+    for warp in order_of(m).alike(range(first, first + WARPGROUP)):
+        who = np.full(granules.size, m.who[warp * WARP])
         found = start(m.shared.records, granules, who, agent, order_of(m), writes=False, fenced=True)
         if found is not None:
             raise race(m, Access(op, 1, 1, dtype.numpy), m.shared, flat, who[: flat.size], found, "multiplies")
