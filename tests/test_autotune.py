@@ -191,6 +191,15 @@ def test_compiling_for_types_takes_the_first_configuration():
     assert other.func.constexprs["BLOCK"] == 256 and other.options.num_warps == 8
 
 
+def test_without_a_list_the_options_vary():
+    kernel = triton.autotune(key=["n"])(triton.jit(body))
+    x, out = host()
+    made = kernel[grid](x, out, 200, BLOCK=64)
+    assert (out == 3).all() and made.options.num_warps == 4 and made.options.num_stages == 3
+    assert len(set(kernel.configs)) == len(kernel.configs) == 8 and not any(c.kwargs for c in kernel.configs)
+    assert len(triton.autotune(configs=[], key=[])(triton.jit(body)).configs) == 1
+
+
 def test_configurations_compare_by_what_they_say():
     a, b = triton.Config({"BLOCK": 64}, num_warps=2), triton.Config({"BLOCK": 64}, num_warps=2)
     assert a == b and hash(a) == hash(b) and a != triton.Config({"BLOCK": 64}) and len({a, b}) == 1

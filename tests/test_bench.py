@@ -193,15 +193,16 @@ def test_pictures_show_every_right_result():
     assert [p.contestant for p in roofline.points(made([line]))[1]] == ["copy"]
 
 
-def test_pictures_are_written_in_every_form_and_alike_each_time(tmp_path):
+def test_pictures_are_written_in_every_form_and_alike_each_time(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     written = roofline.draw(made(), tmp_path / "a")
     assert {p.name for p in written} == {f"roofline-{t}.{k}" for t in ("light", "dark") for k in ("png", "svg", "pdf")}
     heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
     for path in written:
         assert path.read_bytes().startswith(heads[path.suffix[1:]])
-    again = roofline.draw(made(), tmp_path / "b")
-    assert [p.read_bytes() for p in written] == [p.read_bytes() for p in again]
+    monkeypatch.setattr(roofline, "THEMES", roofline.THEMES[:1])
+    for path in roofline.draw(made(), tmp_path / "b"):
+        assert path.read_bytes() == (tmp_path / "a" / path.name).read_bytes()
     svg = (tmp_path / "a/roofline-dark.svg").read_text()
     assert "softmax  T=f32 M=8192 N=8192" in svg and "#0d1117" in svg and "copy: 4." in svg
 

@@ -13,9 +13,14 @@ from refcompiler.autotune.tuner import Autotuner, AutotunerError
 __all__ = ["Autotuner", "AutotunerError", "Config", "Heuristics", "autotune", "heuristics"]
 
 
+# For kernels whose blocks are fixed: what the options alone can gain. The first is what a plain launch has.
+DEFAULT_CONFIGS = tuple(Config({}, num_warps=w, num_stages=s) for w, s in
+                        ((4, 3), (8, 3), (2, 3), (16, 3), (4, 2), (8, 2), (4, 4), (8, 4)))  # fmt: skip
+
+
 def autotune(
-    configs: Sequence[Config],
-    key: Sequence[str],
+    configs: Sequence[Config] | None = None,
+    key: Sequence[str] = (),
     prune_configs_by: Mapping[str, Any] | None = None,
     reset_to_zero: Sequence[str] | None = None,
     restore_value: Sequence[str] | None = None,
@@ -29,7 +34,7 @@ def autotune(
 ) -> Callable[[Any], Autotuner]:
     """Choose one of ``configs`` for each combination of the values of the ``key`` parameters and of the dtypes of all
     arguments: the fastest on the GPU, measured at the first launch of that combination and kept on disk; the first that
-    is legal for NumPy arrays.
+    is legal for NumPy arrays. Left out, ``configs`` are DEFAULT_CONFIGS, which vary the options of the compiler.
 
     ``prune_configs_by``: ``early_config_prune(configs, named_args, **kwargs)`` gives the configurations worth trying;
     ``perf_model(**everything)`` estimates times, of which the best ``top_k`` (a number, or a share of all) are tried.
@@ -43,7 +48,7 @@ def autotune(
     def decorate(fn: Any) -> Autotuner:
         return Autotuner(
             fn,
-            configs,
+            DEFAULT_CONFIGS if configs is None else configs,
             key,
             pruning=Pruning.of(prune_configs_by),
             reset_to_zero=reset_to_zero or (),
