@@ -59,7 +59,7 @@ def matmul_pointers(
     row, column = tile_position(tl.program_id(0), M, N, BM, BN, GROUP)
     batch = tl.program_id(1).to(tl.int64)
     begin = tl.program_id(2) * chunk
-    end = tl.minimum(begin + chunk, K)
+    length = tl.minimum(chunk, K - begin)
     rows = row * BM + tl.arange(0, BM)
     columns = column * BN + tl.arange(0, BN)
     depths = tl.arange(0, BK)
@@ -70,13 +70,13 @@ def matmul_pointers(
     right = b + batch * stride_bb + at_k[:, None] * stride_bk + columns.to(tl.int64)[None, :] * stride_bn
     step = tl.full((), BK, tl.int64)
     acc = accumulator(a, BM, BN)
-    for k in range(begin, end, BK):
+    for k in range(0, length, BK):
         if EVEN_K:
             x = tl.load(left, mask=row_ok, other=0.0)
             y = tl.load(right, mask=column_ok, other=0.0)
         else:
-            x = tl.load(left, mask=row_ok & (k + depths < end)[None, :], other=0.0)
-            y = tl.load(right, mask=column_ok & (k + depths < end)[:, None], other=0.0)
+            x = tl.load(left, mask=row_ok & (k + depths < length)[None, :], other=0.0)
+            y = tl.load(right, mask=column_ok & (k + depths < length)[:, None], other=0.0)
         acc = tl.dot(x, y, acc, input_precision=PRECISION)
         left += step * stride_ak
         right += step * stride_bk
