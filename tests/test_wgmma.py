@@ -114,8 +114,7 @@ def test_accumulators_that_a_loop_carries_stay_where_they_are(backend, n, scaled
     found = kernel.resources
     assert (found["stack"], found["spill_bytes"]) == (0, 0)
     mix = Counter(toolchain.instructions(kernel.asm["sass"]))
-    products = mix[f"HGMMA.64x{n}x16.F32.BF16"]
-    assert products >= 4 and products % 4 == 0
+    assert mix[f"HGMMA.64x{n}x16.F32.BF16"] == 4  # a loop that waits for tensor cores is not unrolled
     moves = sum(count for name, count in mix.items() if name in ("MOV", "IMAD.MOV.U32", "IMAD.MOV"))
     assert moves < 16  # of addresses; a move of the accumulators would be n / 2
     assert not any(name.startswith(("MEMBAR", "LDL", "STL")) for name in mix)

@@ -132,6 +132,8 @@ class ControlFlow:
         type_ = self.type_of(op.start)
         name = self.renderer.names[op.body.args[0]]
         by = int(op.step.value) if isinstance(op.step, Constant) else 0
+        if any(inner.deferred for inner in op.body.walk()):  # it waits for tensor cores: copies of it only cost time
+            self.line("#pragma unroll 1")
         if by and self.renderer.ranges.can_count(op.stop, by):
             compare = "<" if by > 0 else ">"
             advance = {1: f"++{name}", -1: f"--{name}"}.get(by, f"{name} {'+' if by > 0 else '-'}= {abs(by)}")
