@@ -160,3 +160,36 @@ def test_machine_code(backend):
         assert wanted in sass
     assert "LDL" not in sass and "STL" not in sass
     assert kernel.resources["spill_bytes"] == 0 and kernel.resources["threads"] == 384
+
+
+@triton.jit
+def heads(q, k, v, out, H, S, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    """Boxes of four dimensions, two loops whose blocks share rings, and a block that stays for both."""
+    queries = tl.make_tensor_descriptor(q, [H, S, D], [S * D, D, 1], [1, BM, D])
+    keys = tl.make_tensor_descriptor(k, [H, S, D], [S * D, D, 1], [1, BN, D])
+    values = tl.make_tensor_descriptor(v, [H, S, D], [S * D, D, 1], [1, BN, D])
+    head = tl.program_id(0)
+    x = queries.load([head, 0, 0]).reshape(BM, D)
+    acc = tl.zeros((BM, D), tl.float32)
+    for start in range(0, S // 2, BN):
+        y = keys.load([head, start, 0]).reshape(BN, D)
+        z = values.load([head, start, 0]).reshape(BN, D)
+        acc += tl.dot(tl.dot(x, y.T).to(v.dtype.element_ty), z)
+    for start in range(S // 2, S, BN):
+        y = keys.load([head, start, 0]).reshape(BN, D)
+        z = values.load([head, start, 0]).reshape(BN, D)
+        acc -= tl.dot(tl.dot(x, y.T).to(v.dtype.element_ty), z)
+    result = tl.make_tensor_descriptor(out, [H, S, D], [S * D, D, 1], [1, BM, D])
+    result.store([head, 0, 0], acc.reshape(1, BM, D))
+
+
+def test_loops_share_rings():
+    q, k, v = (np.sign(numbers(2, 128, 32)).astype(BF16) for _ in range(3))
+    out = np.zeros((2, 128, 32), np.float32)
+    kernel = heads[(2,)](q, k, v, out, 2, 128, BM=64, BN=32, D=32, num_warps=4, num_stages=2, backend="simt")
+    assert kernel.asm["laid_out"].count("= ring {") == 3  # queries, keys, values
+    assert "ld_global" not in kernel.asm["simt"]
+    for head in range(2):
+        s = product(q[head], k[head].T)
+        s[:, 64:] *= -1
+        np.testing.assert_array_equal(out[head, :64], product(s, v[head])[:64])

@@ -163,7 +163,8 @@ class Homes:
             return self.dots.of(op).result
         if op.name == "ring_take":
             swizzle = op.ring.owner.swizzles[op.results.index(result)]
-            return swizzled(result.type.shape, result.type.element.itemsize, swizzle)
+            shape = result.type.shape
+            return swizzled(shape[-2:], result.type.element.itemsize, swizzle).reshape(shape)
         if op.name == "warpgroup_dot":
             return wgmma_accumulator(result.type.shape, self.anchors.num_warps // WARPGROUP)
         if op.name == "warpgroup_wait":

@@ -10,9 +10,15 @@ from typing import Any
 from refcompiler.analysis.disjoint import disjoint_parameters
 from refcompiler.analysis.host_values import host_expression
 from refcompiler.dialects.scf import For
-from refcompiler.dialects.tile.descriptor import BoxAccess, DescriptorLoad, DescriptorStore, MakeDescriptor
+from refcompiler.dialects.tile.descriptor import (
+    BoxAccess,
+    DescriptorLoad,
+    DescriptorStore,
+    MakeDescriptor,
+    without_ones,
+)
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import BF16, F16, F32, DType, PointerType, element_of, shape_of
+from refcompiler.ir.types import BF16, F16, F32, BlockType, DType, PointerType, element_of, shape_of
 from refcompiler.layouts import swizzle_bytes
 
 WARPS = 4  # of a warpgroup
@@ -29,15 +35,22 @@ class Group:
     block: Block
     loads: list[DescriptorLoad]
     dots: list[Op]
-    stages: int = 1
-    swizzles: tuple[int, ...] = ()  # bytes of a row in shared memory, of each load
+    ring: int = -1
+
+
+@dataclass
+class RingPlan:
+    """Slots for the blocks of a group, or of several that are never under way at the same time."""
+
+    types: list[BlockType]
+    swizzles: tuple[int, ...]  # bytes of a row in shared memory, of each block
+    stages: int
+    groups: list[Group]
 
     @property
     def bytes(self) -> int:
         """Of one slot."""
-        return BARRIER_BYTES + sum(
-            prod(shape_of(o.result.type)) * element_of(o.result.type).itemsize for o in self.loads
-        )
+        return BARRIER_BYTES + sum(prod(t.shape) * t.element.itemsize for t in self.types)
 
 
 @dataclass
@@ -45,6 +58,7 @@ class RolePlan:
     """What warp specialization does to a function."""
 
     groups: list[Group]
+    rings: list[RingPlan]
     dots: set[Op]
     asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
     addresses: set[Op]  # what the fetching warps compute
@@ -97,14 +111,12 @@ class _Planner:
             stores, disjoint = set(), disjoint_parameters(self.func, loads.keys(), set())
         if disjoint is None or (disjoint and self.context.options.overlapping):
             return None
-        if not self.set_stages(groups, stores):
+        rings = self.rings(groups, self.swizzles(loads, dots))
+        if not self.set_stages(rings, stores):
             return None
-        swizzles = self.swizzles(loads, dots)
-        for group in groups:
-            group.swizzles = tuple(swizzles[load] for load in group.loads)
-        shallow = {d for g in groups if g.stages == 1 for d in g.dots}
+        shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         chains = {d for d in dots - shallow if self.is_chain(d, loads)}
-        return RolePlan(groups, dots, chains, addresses, carried, stores, sorted(disjoint))
+        return RolePlan(groups, rings, dots, chains, addresses, carried, stores, sorted(disjoint))
 
     # --- loads
     def feeds(self, load: DescriptorLoad) -> list[Op]:
@@ -115,15 +127,15 @@ class _Planner:
         return found if all(op.name == "dot" for op in found) else []
 
     def consumers(self, value: Value) -> list[Op]:
-        """What uses a value, directly or transposed."""
+        """What uses a value, directly or through views."""
         found: list[Op] = []
         for op in self.users.get(value, ()):
-            found += self.consumers(op.result) if op.name == "trans" else [op]
+            found += self.consumers(op.result) if is_view(op) else [op]
         return found
 
     def is_bulk(self, store: DescriptorStore) -> bool:
         """Whether warpgroups can hand a block over to be copied out in boxes of 128 bytes a row."""
-        rows, columns = shape_of(store.value.type)[-2:] if len(shape_of(store.value.type)) == 2 else (0, 0)
+        rows, columns = (1, *shape_of(store.value.type))[-2:]
         row_bytes = columns * element_of(store.value.type).itemsize
         return (
             rows % (ROWS * self.warpgroups) == 0 < rows and row_bytes % 128 == 0 < row_bytes and self.is_mapped(store)
@@ -132,9 +144,12 @@ class _Planner:
     def is_mapped(self, access: BoxAccess) -> bool:
         """Whether a tensor map can describe its array, and boxes of one its block."""
         made = access.pointer.owner
-        if not isinstance(made, MakeDescriptor) or made.padding != "zero" or made.rank != 2:
+        if not isinstance(made, MakeDescriptor) or made.padding != "zero":
             return False
-        rows, columns = made.block_shape
+        sizes = without_ones(made.block_shape)
+        if len(sizes) != 2 or made.block_shape[-1] == 1 or shape_of(access.block)[-2:] != sizes:
+            return False
+        rows, columns = sizes
         itemsize = made.base.type.pointee.itemsize
         fits = rows <= MAX_COLUMNS and rows % 8 == 0 and columns * itemsize % 32 == 0 and is_power(rows * columns)
         known = all(host_expression(v, self.func) is not None for v in made.sizes)
@@ -156,14 +171,38 @@ class _Planner:
             group.loads.append(load)
         return list(groups.values())
 
-    def set_stages(self, groups: list[Group], stores: set[Op]) -> bool:
+    def rings(self, groups: list[Group], swizzles: dict[Op, int]) -> list[RingPlan]:
+        """Groups of like blocks share a ring if none of them is in a loop around another, and no two in one block."""
+        rings: list[RingPlan] = []
+        for group in groups:
+            types, wide = [load.result.type for load in group.loads], tuple(swizzles[load] for load in group.loads)
+            found = [i for i, r in enumerate(rings) if (r.types, r.swizzles) == (types, wide)]
+            fitting = [i for i in found if all(self.apart(group.block, g.block) for g in rings[i].groups)]
+            if not fitting:
+                rings.append(RingPlan(types, wide, 1, []))
+            group.ring = fitting[0] if fitting else len(rings) - 1
+            rings[group.ring].groups.append(group)
+        return rings
+
+    def apart(self, a: Block, b: Block) -> bool:
+        """Whether neither of two blocks of ops is the other or contains it."""
+        return a not in self.around(b) and b not in self.around(a)
+
+    def around(self, block: Block) -> list[Block]:
+        """The block, and those that it is inside of."""
+        found = [block]
+        while isinstance(found[-1].owner, Op):
+            found.append(self.block_of[found[-1].owner])
+        return found
+
+    def set_stages(self, rings: list[RingPlan], stores: set[Op]) -> bool:
         """Give rings in loops the stages asked for, or as many as there is room for; False where there is none."""
         room = self.context.target.shared_bytes_per_block - self.bytes_besides(stores)
-        looped = [g for g in groups if isinstance(g.block.owner, Op)]
-        for group in looped:
-            group.stages = self.context.options.num_stages
-        while sum(g.bytes * g.stages for g in groups) > room:
-            deepest = max(looped, key=lambda g: g.stages, default=None)
+        looped = [r for r in rings if any(isinstance(g.block.owner, Op) for g in r.groups)]
+        for ring in looped:
+            ring.stages = self.context.options.num_stages
+        while sum(r.bytes * r.stages for r in rings) > room:
+            deepest = max(looped, key=lambda r: r.stages, default=None)
             if deepest is None or deepest.stages == 1:
                 return False
             deepest.stages -= 1
@@ -171,7 +210,7 @@ class _Planner:
 
     def bytes_besides(self, stores: set[Op]) -> int:
         """The shared memory that what happens outside of the rings may take, in bytes."""
-        copied = sum(2 * shape_of(s.value.type)[0] * BOX_ROW_BYTES for s in stores)
+        copied = sum(2 * shape_of(s.value.type)[-2] * BOX_ROW_BYTES for s in stores)
         others = [
             op.value.type for op in self.func.walk() if op.name in ("store", "descriptor_store") and op not in stores
         ]
@@ -179,7 +218,7 @@ class _Planner:
 
     def swizzles(self, loads: Iterable[Op], dots: set[Op]) -> dict[Op, int]:
         """The bytes of the rows that each block is cut into, which are the same for both operands of a product."""
-        found = {op: swizzle_bytes(shape_of(op.result.type)[1] * element_of(op.result.type).itemsize) for op in loads}
+        found = {op: swizzle_bytes(shape_of(op.result.type)[-1] * element_of(op.result.type).itemsize) for op in loads}
         pairs = [[op for v in (dot.x, dot.y) if (op := origin(v)) in found] for dot in dots]
         while any(len({found[op] for op in pair}) > 1 for pair in pairs):
             for pair in pairs:
@@ -217,10 +256,18 @@ class _Planner:
 
 
 def origin(value: Value | None) -> Op | None:
-    """The op that made a block, seen through transposition."""
-    while value is not None and isinstance(value.owner, Op) and value.owner.name == "trans":
+    """The op that made a block, seen through views."""
+    while value is not None and isinstance(value.owner, Op) and is_view(value.owner):
         value = value.owner.x
     return value.owner if value is not None and isinstance(value.owner, Op) else None
+
+
+def is_view(op: Op) -> bool:
+    """Whether an op gives a block as it lies in memory, in another order of two axes or without leading ones of 1."""
+    if op.name == "reshape":
+        shape = shape_of(op.x.type)
+        return shape[-2:] == shape_of(op.result.type) and prod(shape[:-2]) == 1
+    return op.name == "trans" and len(shape_of(op.x.type)) == 2
 
 
 def base_parameter(made: MakeDescriptor, func: Func) -> str | None:

@@ -7,6 +7,7 @@ instructions that the lowering chooses.
 from __future__ import annotations
 
 from refcompiler.dialects.tile import BLOCKS
+from refcompiler.dialects.tile.descriptor import BoxAccess, without_ones
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.opdef import attr, operand
 from refcompiler.ir.types import (
@@ -88,8 +89,9 @@ class RingPut(RingOp, name="ring_put", effects={"tma"}, levels=BLOCKS):
     def verify(self, require) -> None:
         self.require_ring(require)
         require(isinstance(self.boxes[0].type, DescriptorType), "ir.type", "ring_put takes boxes of descriptors")
-        found = [BlockType(d.type.element, d.type.block_shape) for d, _ in self.accesses()]
-        require(found == self.ring.owner.blocks, "ir.type", "ring_put fills every block of the slot")
+        found = [(d.type.element, without_ones(d.type.block_shape)) for d, _ in self.accesses()]
+        wanted = [(b.element, without_ones(b.shape)) for b in self.ring.owner.blocks]
+        require(found == wanted, "ir.type", "ring_put fills every block of the slot")
 
 
 class RingTake(RingOp, name="ring_take", effects={"wait"}, explicit_type=True, levels=BLOCKS):
@@ -157,18 +159,13 @@ class WarpgroupWait(Op, name="warpgroup_wait", effects={"wgmma"}, levels=BLOCKS)
         require(none, "ir.type", "a product is complete only when none is pending", "pending")
 
 
-class BulkStore(Op, name="bulk_store", effects={"write"}, levels=BLOCKS):
+class BulkStore(BoxAccess, name="bulk_store", effects={"write"}, levels=BLOCKS):
     """Write the last operand to the box of a descriptor that begins at the offsets before it, by copies that go on
     after the op; all are complete when the program ends, and nothing that it does later may depend on them."""
 
     descriptor = operand()
     rest = operand(variadic=True)
     whole_descriptors = True
-
-    @property
-    def pointer(self) -> Value:
-        """What the access goes through."""
-        return self.descriptor
 
     @property
     def offsets(self) -> list[Value]:
@@ -178,11 +175,13 @@ class BulkStore(Op, name="bulk_store", effects={"write"}, levels=BLOCKS):
     def value(self) -> Value:
         return self.rest[-1]
 
+    @property
+    def block(self) -> BlockType:
+        return self.value.type
+
     def verify(self, require) -> None:
-        box, value = self.descriptor.type, self.value.type
-        require(isinstance(box, DescriptorType), "ir.type", lambda: f"bulk_store takes a descriptor, not {box}")
-        fits = (shape_of(value), element_of(value)) == (box.block_shape, box.element)
-        require(fits, "ir.type", lambda: f"a box of {box} cannot hold {value}")
+        self.require_offsets(require, self.offsets)
+        require(self.fits(), "ir.type", lambda: f"a box of {self.box} cannot hold {self.block}")
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:

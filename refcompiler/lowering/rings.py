@@ -9,7 +9,7 @@ from refcompiler.analysis.warp_roles import base_parameter
 from refcompiler.dialects.rings import BulkStore, Ring, RingPut, RingRelease, RingTake
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.simt.tensor_maps import TensorMap
-from refcompiler.dialects.tile.descriptor import MakeDescriptor
+from refcompiler.dialects.tile.descriptor import MakeDescriptor, without_ones
 from refcompiler.ir.core import Block, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import SharedType, element_of
@@ -96,15 +96,16 @@ def lower_put(state: Lowering, op: RingPut) -> None:
     state.builder.op("mbarrier_wait", ring.empty, slot, state.op("xor", parity, state.constant(1)))
     state.builder.op("mbarrier_expect_tx", ring.full, slot, None, bytes=bytes_)
     for (descriptor, offsets), buffer, swizzle in zip(op.accesses(), ring.buffers, op.ring.owner.swizzles, strict=True):
-        rows, columns = descriptor.type.block_shape
+        rows, columns = without_ones(descriptor.type.block_shape)
         wide = swizzle // descriptor.type.element.itemsize
-        map_ = tensor_map(state, descriptor.owner, (rows, wide))
+        shape = (*descriptor.type.block_shape[:-1], wide)
+        map_ = tensor_map(state, descriptor.owner, shape)
         start = state.op("mul", slot, state.constant(rows * columns))
-        row, column = map(state.value, offsets)
+        *before, column = map(state.value, offsets)
         for box in range(columns // wide):
             index = state.op("add", start, state.constant(box * rows * wide)) if box else start
             at = state.op("add", column, state.constant(box * wide)) if box else column
-            state.builder.op("tma_load", buffer, index, map_, row, at, ring.full, slot, None, box=(rows, wide))
+            state.builder.op("tma_load", buffer, index, map_, *before, at, ring.full, slot, None, box=shape)
 
 
 def tensor_map(state: Lowering, made: MakeDescriptor, box: tuple[int, ...]) -> Value:
@@ -129,17 +130,18 @@ def tensor_map(state: Lowering, made: MakeDescriptor, box: tuple[int, ...]) -> V
 def lower_bulk_store(state: Lowering, op: BulkStore) -> None:
     """Part after part of the columns goes to one of two buffers, from which one thread has it copied out."""
     layout, element = layout_of(op.value), element_of(op.value.type)
-    rows, columns = layout.shape
+    rows, columns = layout.shape[-2:]
     wide = swizzle_bytes(columns * element.itemsize) // element.itemsize
-    map_ = tensor_map(state, op.descriptor.owner, (rows, wide))
+    shape = (*op.box.block_shape[:-1], wide)
+    map_ = tensor_map(state, op.descriptor.owner, shape)
     part = wgmma_accumulator((rows, wide), state.num_warps // 4)
     access = shared_access(part, swizzled((rows, wide), element.itemsize), element.itemsize, store=True)
     buffer = state.op(
         "shared_alloc", types=[SharedType(element, 2 * rows * wide)], alignment=1024, synchronized="mbarrier"
     )
     value, elected = state.vector(op.value), state.op("cmp_eq", state.thread, state.constant(0))
-    row, column = map(state.value, op.offsets)
-    at = [offset[1] // wide for offset in register_offsets(layout)]
+    *before, column = map(state.value, op.offsets)
+    at = [offset[-1] // wide for offset in register_offsets(layout)]
     for box in range(columns // wide):
         half = box % 2 * rows * wide
         if box != 1:  # the copy before the last one has read its buffer; those of ops before this one are complete
@@ -152,7 +154,7 @@ def lower_bulk_store(state: Lowering, op: BulkStore) -> None:
         state.builder.op("fence_proxy_async")
         state.builder.op("named_barrier", id=1, threads=state.num_warps * 32)
         to = state.op("add", column, state.constant(box * wide)) if box else column
-        state.builder.op("tma_store", map_, row, to, buffer, state.constant(half), elected, box=(rows, wide))
+        state.builder.op("tma_store", map_, *before, to, buffer, state.constant(half), elected, box=shape)
         state.builder.op("bulk_commit")
 
 

@@ -90,7 +90,8 @@ class _Assigner:
         elif op.name == "warpgroup_wait":
             self.at_home(op, [self.get(v, self.homes.of(r)) for v, r in zip(op.products, op.results, strict=False)])
         elif op.name == "bulk_store":
-            value = self.get(op.value, wgmma_accumulator(shape_of(op.value.type), self.num_warps // 4))
+            shape = shape_of(op.value.type)
+            value = self.get(op.value, wgmma_accumulator(shape[-2:], self.num_warps // 4).reshape(shape))
             self.emit(self.block, op.name, *map(self.anywhere, op.operands[:-1]), value, like=op)
         elif op.name == "butterfly":
             new = self.emit(self.block, op.name, self.get(op.x, self.homes.of(op.result)), like=op, **op.attrs)

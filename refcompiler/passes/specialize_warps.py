@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from refcompiler.analysis.warp_roles import WARPS, Group, RolePlan, plan_roles
+from refcompiler.analysis.warp_roles import WARPS, Group, RingPlan, RolePlan, plan_roles
 from refcompiler.dialects.scf import For
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import I32, element_of, shape_of
+from refcompiler.ir.types import I32
 
 FETCHING_WARPS = 4  # registers are given out by warpgroups; one thread does the work
 Place = tuple[Value, Value]  # a slot and the parity of its round
@@ -31,7 +31,7 @@ def _specialized(func: Func, plan: RolePlan, num_warps: int) -> Func:
         attrs["disjoint"] = tuple(plan.disjoint)
     new = Func(func.name, params, func.constexprs, func.hints, attrs, func.level, func.span)
     builder = Builder(new.body, func.span)
-    rings = [_ring(builder, group, num_warps) for group in plan.groups]
+    rings = [_ring(builder, ring, num_warps) for ring in plan.rings]
     regions = []
     for role in (_Computing, _Fetching):
         region = Block()
@@ -41,14 +41,13 @@ def _specialized(func: Func, plan: RolePlan, num_warps: int) -> Func:
     return new
 
 
-def _ring(builder: Builder, group: Group, num_warps: int) -> Value:
-    types = [load.result.type for load in group.loads]
+def _ring(builder: Builder, ring: RingPlan, num_warps: int) -> Value:
     return builder.value(
         "ring",
-        stages=group.stages,
-        shapes=tuple(map(shape_of, types)),
-        dtypes=tuple(str(element_of(t)) for t in types),
-        swizzles=group.swizzles,
+        stages=ring.stages,
+        shapes=tuple(t.shape for t in ring.types),
+        dtypes=tuple(str(t.element) for t in ring.types),
+        swizzles=ring.swizzles,
         readers=num_warps // WARPS,
     )
 
@@ -102,7 +101,7 @@ class _Role:
     def loop(self, op: For) -> None:
         """A loop around loads, which also carries the places of their rings."""
         kept, inside = self.slots(op), set(op.body.walk())
-        rings = [i for i, g in enumerate(self.plan.groups) if any(load in inside for load in g.loads)]
+        rings = sorted({g.ring for g in self.plan.groups if any(load in inside for load in g.loads)})
         starts = [self.get(op.operands[op.leading + i]) for i in kept]
         starts += [v for i in rings for v in self.places[i]]
         old_args = [op.body.args[0], *(op.body.args[1 + i] for i in kept)]
@@ -130,7 +129,7 @@ class _Role:
     def next(self, ring: int) -> Place:
         """The place that is next in a ring, which moves on."""
         slot, parity = self.places[ring]
-        stages = self.plan.groups[ring].stages
+        stages = self.plan.rings[ring].stages
         value, zero, one = self.build.value, Constant(0, I32), Constant(1, I32)
         if stages == 1:
             self.places[ring] = (zero, value("xor", parity, one))
@@ -148,7 +147,7 @@ class _Role:
         value = self.build.value
         first = value("cmp_eq", slot, Constant(0, I32))
         return value(
-            "select", first, Constant(self.plan.groups[ring].stages - 1, I32), value("sub", slot, Constant(1, I32))
+            "select", first, Constant(self.plan.rings[ring].stages - 1, I32), value("sub", slot, Constant(1, I32))
         )
 
 
@@ -161,7 +160,7 @@ class _Fetching(_Role):
     def load(self, op: Op, group: Group) -> None:
         if op is not group.loads[-1]:  # now all offsets are known
             return
-        ring = self.plan.groups.index(group)
+        ring = group.ring
         boxes = [self.get(v) for load in group.loads for v in load.operands]
         self.build.op("ring_put", self.rings[ring], *self.next(ring), *boxes)
 
@@ -183,7 +182,7 @@ class _Computing(_Role):
     def load(self, op: Op, group: Group) -> None:
         if op is not group.loads[0]:
             return
-        ring = self.plan.groups.index(group)
+        ring = group.ring
         place = self.next(ring)
         self.taken[ring] = place[0]
         types = [load.result.type for load in group.loads]
@@ -222,10 +221,11 @@ class _Computing(_Role):
                     self.build.op("ring_release", self.rings[ring], last, ran)
 
     def read_by(self, dot: Op) -> list[int]:
-        return [i for i, g in enumerate(self.plan.groups) if dot in g.dots]
+        return [g.ring for g in self.plan.groups if dot in g.dots]
 
     def done(self, block: Block, index: int) -> None:
-        for ring, group in enumerate(self.plan.groups):
+        for group in self.plan.groups:
+            ring = group.ring
             if group.block is not block or _last_use(group) is not block.ops[index]:
                 continue
             if any(dot in self.plan.asynchronous for dot in group.dots):
