@@ -162,6 +162,7 @@ ON_CPU = {
     "exp2_ftz": "static float exp2_ftz(float x) { const float y = exp2f(x); return y < 0x1p-126f ? 0.0f : y; }",
     "f16_to_f32": "static float f16_to_f32(unsigned short x) { return (float)same_bits<_Float16>(x); }",
     "f32_to_f16": "static unsigned short f32_to_f16(float x) { return same_bits<unsigned short>((_Float16)x); }",
+    "bf16_to_f32": "static float bf16_to_f32(unsigned short x) { return bf16_of(x); }",
     "f32_to_bf16": "static unsigned short f32_to_bf16(float x) { return to_bf16(x); }",
     **{
         f"{name}_to_f16": f"static unsigned short {name}_to_f16(unsigned char x) {{ return same_bits<unsigned short>"

@@ -7,7 +7,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
-from refcompiler.kernels.rows import is_resident, row_configuration
+from refcompiler.kernels.rows import row_configuration
 
 
 @triton.jit
@@ -15,28 +15,32 @@ def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * stride
     col = tl.arange(0, BLOCK)
     mask = col < n
-    v = tl.load(x + row + col, mask=mask, other=0.0).to(tl.float32)
-    w = tl.load(weight + col, mask=mask).to(tl.float32)
-    scale = tl.rsqrt(tl.sum(v * v, axis=0) / n + epsilon)
+    v = tl.load(x + row + col, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
+    w = tl.load(weight + col, mask=mask, eviction_policy="evict_last").to(tl.float32)
+    scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
     tl.store(out + row + col, v * scale * w, mask=mask)
 
 
 @triton.jit
-def rms_norm_looped_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
+def rms_norm_long_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr, STEP: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * stride
     x += row
     out += row
-    col = tl.arange(0, BLOCK)
-    squares = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, n, BLOCK):
-        v = tl.load(x + start + col, mask=start + col < n, other=0.0).to(tl.float32)
-        squares += v * v
-    scale = tl.rsqrt(tl.sum(squares, axis=0) / n + epsilon)
-    for start in range(0, n, BLOCK):
+    held = tl.arange(0, BLOCK)
+    v = tl.load(x + held).to(tl.float32)
+    col = tl.arange(0, STEP)
+    squares = tl.zeros((STEP,), tl.float32)
+    for start in range(BLOCK, n, STEP):
+        u = tl.load(x + start + col, mask=start + col < n, other=0.0).to(tl.float32)
+        squares += u * u
+    total = tl.sum(v * v, axis=0) + tl.sum(squares, axis=0)
+    scale = tl.rsqrt(total * (1.0 / n) + epsilon)
+    tl.store(out + held, v * scale * tl.load(weight + held).to(tl.float32))
+    for start in range(BLOCK, n, STEP):
         mask = start + col < n
-        v = tl.load(x + start + col, mask=mask).to(tl.float32)
+        u = tl.load(x + start + col, mask=mask).to(tl.float32)
         w = tl.load(weight + start + col, mask=mask).to(tl.float32)
-        tl.store(out + start + col, v * scale * w, mask=mask)
+        tl.store(out + start + col, u * scale * w, mask=mask)
 
 
 def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: Any) -> Any:
@@ -47,7 +51,7 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     """
     rows, columns, stride = rows_and_columns(x)
     if rows and columns:
-        kernel = rms_norm_kernel if is_resident(columns, options) else rms_norm_looped_kernel
-        chosen = row_configuration(columns, item_bytes(x)) | options
+        chosen = row_configuration(columns, item_bytes(x), options)
+        kernel = rms_norm_long_kernel if "STEP" in chosen else rms_norm_kernel
         kernel[(rows,)](x, weight, out, stride, columns, float(epsilon), **chosen)
     return out

@@ -7,18 +7,17 @@ from typing import Any
 
 import refcompiler as triton
 
-RESIDENT_COLUMNS = 32768  # of a row held in registers: 1024 threads with 32 values each
-LOOPED_BLOCK_BYTES = 16384  # of a row that is read twice: per round of a loop, and few enough rows to stay in the cache
+HELD_COLUMNS = 32768  # of a row in registers: 1024 threads with 32 values each
+VALUES_PER_THREAD = 32
 
 
-def is_resident(columns: int, options: Mapping[str, Any]) -> bool:
-    """Whether one program holds a whole row in registers: by default, or in the block that ``options`` asks for."""
-    return columns <= options.get("BLOCK", RESIDENT_COLUMNS)
-
-
-def row_configuration(columns: int, item_bytes: int) -> dict[str, int]:
-    """BLOCK and num_warps: at most 16 values a thread while there are threads, none idle."""
-    if columns > RESIDENT_COLUMNS:
-        return {"BLOCK": LOOPED_BLOCK_BYTES // item_bytes, "num_warps": 16}
-    block = triton.next_power_of_2(columns)
-    return {"BLOCK": block, "num_warps": max(1, min(32, block // 512))}
+def row_configuration(columns: int, item_bytes: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """BLOCK, num_warps, and for rows that registers do not hold STEP: how many columns are read at once of those beyond
+    the first BLOCK. What ``options`` say has precedence; a BLOCK below the columns asks for the kernel with STEP.
+    """
+    block = min(triton.next_power_of_2(columns), HELD_COLUMNS)
+    block = options.get("BLOCK", block)
+    chosen: dict[str, Any] = {"BLOCK": block, "num_warps": max(1, min(32, block // (32 * VALUES_PER_THREAD)))}
+    if block < columns:
+        chosen["STEP"] = max(16, chosen["num_warps"] * 32 * 16 // item_bytes)
+    return chosen | options

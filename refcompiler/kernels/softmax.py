@@ -1,4 +1,4 @@
-"""Softmax of rows: each row read once while it fits in registers, else once from memory and once from the cache."""
+"""Softmax of rows: what registers hold of a row is read once, the rest once from memory and once from the cache."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
-from refcompiler.kernels.rows import is_resident, row_configuration
+from refcompiler.kernels.rows import row_configuration
 
 
 @triton.jit
@@ -16,30 +16,35 @@ def softmax_kernel(x, out, stride, n, BLOCK: tl.constexpr):
     col = tl.arange(0, BLOCK)
     mask = col < n
     v = tl.load(x + row + col, mask=mask, other=-float("inf")).to(tl.float32)
-    e = tl.exp(v - tl.max(v, axis=0))
+    e = tl.exp2((v - tl.max(v, axis=0)) * 1.4426950408889634)
     tl.store(out + row + col, e * (1.0 / tl.sum(e, axis=0)), mask=mask)
 
 
 @triton.jit
-def softmax_looped_kernel(x, out, stride, n, BLOCK: tl.constexpr):
+def softmax_long_kernel(x, out, stride, n, BLOCK: tl.constexpr, STEP: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * stride
     x += row
     out += row
-    col = tl.arange(0, BLOCK)
-    largest = tl.full((BLOCK,), -float("inf"), tl.float32)
-    total = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, n, BLOCK):
-        v = tl.load(x + start + col, mask=start + col < n, other=-float("inf")).to(tl.float32)
-        distance = tl.where(v == largest, 0.0, v - largest)
-        e = tl.exp(-tl.abs(distance))
-        total = tl.where(v > largest, total * e + 1.0, total + e)
-        largest = tl.maximum(largest, v)
-    m = tl.max(largest, axis=0)
-    scale = 1.0 / tl.sum(total * tl.exp(largest - m), axis=0)
-    for start in range(0, n, BLOCK):
+    held = tl.arange(0, BLOCK)
+    v = tl.load(x + held).to(tl.float32)
+    col = tl.arange(0, STEP)
+    largest = tl.full((STEP,), -float("inf"), tl.float32)
+    total = tl.zeros((STEP,), tl.float32)
+    for start in range(BLOCK, n, STEP):
+        u = tl.load(x + start + col, mask=start + col < n, other=-float("inf")).to(tl.float32)
+        distance = tl.where(u == largest, 0.0, u - largest)
+        e = tl.exp2(tl.abs(distance) * -1.4426950408889634)
+        total = tl.where(u > largest, total * e + 1.0, total + e)
+        largest = tl.maximum(largest, u)
+    m = tl.maximum(tl.max(v, axis=0), tl.max(largest, axis=0))
+    e = tl.exp2((v - m) * 1.4426950408889634)
+    rest = total * tl.exp2((largest - m) * 1.4426950408889634)
+    scale = 1.0 / (tl.sum(e, axis=0) + tl.sum(rest, axis=0))
+    tl.store(out + held, e * scale)
+    for start in range(BLOCK, n, STEP):
         mask = start + col < n
-        v = tl.load(x + start + col, mask=mask).to(tl.float32)
-        tl.store(out + start + col, tl.exp(v - m) * scale, mask=mask)
+        u = tl.load(x + start + col, mask=mask).to(tl.float32)
+        tl.store(out + start + col, tl.exp2((u - m) * 1.4426950408889634) * scale, mask=mask)
 
 
 def softmax(x: Any, out: Any, **options: Any) -> Any:
@@ -48,7 +53,8 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     `options` are constexprs and options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
+    chosen = row_configuration(columns, item_bytes(x), options)
     if rows and columns:
-        kernel = softmax_kernel if is_resident(columns, options) else softmax_looped_kernel
-        kernel[(rows,)](x, out, stride, columns, **(row_configuration(columns, item_bytes(x)) | options))
+        kernel = softmax_long_kernel if "STEP" in chosen else softmax_kernel
+        kernel[(rows,)](x, out, stride, columns, **chosen)
     return out

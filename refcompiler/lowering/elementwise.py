@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from refcompiler.dialects.elementwise import ELEMENTWISE
+from refcompiler.dialects.simt.registers import count_of
 from refcompiler.ir.core import Constant, Op
-from refcompiler.ir.types import DType, PointerType, element_of
-from refcompiler.layouts import index_pieces, is_additive, register_offsets
+from refcompiler.ir.types import BOOL, BlockType, DType, PointerType, element_of
+from refcompiler.layouts import contiguous_elements, index_pieces, is_additive, register_offsets, vector_groups
 from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 
 @lowers(*ELEMENTWISE, "select", "cast", "bitcast", "addptr")
 def lower_elementwise(state: Lowering, op: Op) -> None:
-    state.set(op.result, state.apply(op, [state.value(o) for o in op.operands]))
+    operands = [state.value(o) for o in op.operands]
+    width, groups = _equal_registers(state, op)
+    if width == 1 or max(count_of(o.type) for o in operands) == 1:
+        state.set(op.result, state.apply(op, operands))
+        return
+    leaders = sorted(group[0] for group in groups)
+    place = {register: leaders.index(group[0]) for group in groups for register in group}
+    once = state.splat(state.apply(op, [state.compute_for(o, leaders) for o in operands]), len(leaders))
+    state.set(op.result, state.op("extract", once, indices=tuple(place[r] for r in sorted(place))))
+
+
+def _equal_registers(state: Lowering, op: Op) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """The registers of a mask in groups of equal elements, as many in each as can be proven: one comparison does for
+    all that one vector access takes."""
+    if element_of(op.result.type) is not BOOL or not isinstance(op.result.type, BlockType):
+        return 1, ()
+    layout, constancy = layout_of(op.result), state.axis.of(op.result).constancy
+    widths = [min(constancy[dim], contiguous_elements(layout, dim)) for dim in range(layout.rank)]
+    dim = max(range(layout.rank), key=lambda d: widths[d], default=0)
+    if not widths or widths[dim] == 1 or widths[dim] == layout.num_registers:
+        return 1, ()
+    return widths[dim], vector_groups(layout, dim, widths[dim])
 
 
 @lowers("program_id", "num_programs")

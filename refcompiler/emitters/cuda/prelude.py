@@ -248,8 +248,11 @@ template <typename T, typename U>
     return y;
 }}
 """,
-    "bf16_to_f32": f"""{_INLINE} float bf16_to_f32(unsigned short x) {{
-    return __uint_as_float((unsigned)x << 16);
+    "bf16_to_f32": f"""// one instruction for either half of a register; a shift takes two for the upper one
+{_INLINE} float bf16_to_f32(unsigned short x) {{
+    float y;
+    asm("mov.b32 %0, {{%1, %2}};" : "=f"(y) : "h"((unsigned short)0), "h"(x));
+    return y;
 }}
 """,
     "f32_to_bf16": f"""{_INLINE} unsigned short f32_to_bf16(float x) {{
