@@ -35,7 +35,8 @@ from refcompiler.passes.unwrap_indices import unwrap_indices
 @dataclass(frozen=True)
 class Options:
     """What a launch may choose: warps per program, pipeline stages, contraction to fma, exp2 without subnormal results,
-    checks of ``assert``, and the edition of the language."""
+    checks of ``assert``, the edition of the language, and how many registers a thread may have (None: as many as the
+    compilers like)."""
 
     num_warps: int = 4
     num_stages: int = 3
@@ -44,6 +45,7 @@ class Options:
     debug: bool = False
     profile: str = "core"
     overlapping: bool = False  # nothing is assumed of arrays that different parameters point to
+    maxnreg: int | None = None
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, softm
 
 SPEC = Path(__file__).parents[1] / "spec"
 SOURCES = {
-    "softmax": (softmax.softmax_kernel, softmax.softmax_looped_kernel),
-    "layer_norm": (layer_norm.layer_norm_kernel, layer_norm.layer_norm_looped_kernel),
-    "rms_norm": (rms_norm.rms_norm_kernel, rms_norm.rms_norm_looped_kernel),
+    "softmax": (softmax.softmax_kernel, softmax.softmax_long_kernel),
+    "layer_norm": (layer_norm.layer_norm_kernel, layer_norm.layer_norm_long_kernel),
+    "rms_norm": (rms_norm.rms_norm_kernel, rms_norm.rms_norm_long_kernel),
     "transpose": (transpose.transpose_kernel,),
     "reduce": (reduce.row_sum_kernel, reduce.column_sum_kernel, reduce.sum_kernel),
 }
@@ -43,7 +43,7 @@ def close(found, exact, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("options", [{}, {"BLOCK": 64, "num_warps": 2}], ids=["resident", "looped"])
+@pytest.mark.parametrize("options", [{}, {"BLOCK": 64, "STEP": 32, "num_warps": 2}], ids=["held", "long"])
 @pytest.mark.parametrize(("m", "n"), [(3, 100), (2, 256), (0, 5), (2, 1)])
 def test_rows(dtype, options, m, n):
     x, weight, bias = matrix(m, n, dtype), *matrix(2, n, dtype)

@@ -21,14 +21,13 @@ from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.descriptors import Apart, has_descriptors
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.prepared import PreparedLaunches
-from refcompiler.jit.specialize import Argument, bind, constexpr_key, specialize, unexpected
+from refcompiler.jit.specialize import OPTIONS, Argument, bind, constexpr_key, specialize, unexpected
 from refcompiler.target import DEFAULT_TARGET, target
 
 # Accepted for source compatibility; they change no value, and this compiler has no use for them yet.
-_IGNORED_OPTIONS = frozenset({"num_ctas", "maxnreg", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
+_IGNORED_OPTIONS = frozenset({"num_ctas", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
 # Keywords of a launch that are neither arguments of the kernel nor options of the compiler.
 _OF_THE_LAUNCH = ("stream", "warmup", "backend")
-_OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz", "debug", "profile")
 
 
 _every: weakref.WeakSet[JitFunction] = weakref.WeakSet()
@@ -264,9 +263,9 @@ class JitFunction:
         options = dict(self._own)
         rest: dict[str, Any] = {}
         for name, value in kwargs.items():
-            if name in names or name not in (*_OPTIONS, *_IGNORED_OPTIONS):
+            if name in names or name not in (*OPTIONS, *_IGNORED_OPTIONS):
                 rest[name] = value
-            elif name in _OPTIONS:
+            elif name in OPTIONS:
                 options[name] = value
         return options, rest
 
@@ -302,6 +301,9 @@ def _options(given: dict[str, Any]) -> Any:
     stages = given.get("num_stages", 3)
     if isinstance(stages, bool) or not isinstance(stages, int) or stages < 0:
         raise LaunchError("program.arguments#E2", f"num_stages is a non-negative integer, found {stages!r}")
+    registers = given.get("maxnreg")
+    if registers is not None and (isinstance(registers, bool) or not isinstance(registers, int) or registers <= 0):
+        raise LaunchError("program.arguments#E2", f"maxnreg is a positive integer, found {registers!r}")
     known_profile(given.get("profile", CORE))
     return Options(**given)
 

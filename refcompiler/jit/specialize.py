@@ -16,6 +16,8 @@ from refcompiler.ir.types import BOOL, DTYPES, F32, I32, I64, U64, DType, Pointe
 from refcompiler.runtime.arrays import ArrayInfo, describe, dtype_name, is_array
 
 _CLAUSES = {"launch.dtype": "program.arguments#E8", "launch.strides": "program.arguments#E9"}
+# What a launch may say beside the kernel's own arguments; the pipeline has them.
+OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz", "debug", "profile", "maxnreg")
 _STATIC = (constexpr, dtype, pointer_type, block_type)
 
 
@@ -78,9 +80,7 @@ def unexpected(source: KernelSource, name: str) -> LaunchError:
     import difflib
 
     known = [p.name for p in source.parameters]
-    close = difflib.get_close_matches(
-        name, [*known, "num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz", "debug", "profile"], 1
-    )
+    close = difflib.get_close_matches(name, [*known, *OPTIONS], 1)
     advice = f"; did you mean `{close[0]}`?" if close else f"; it has {', '.join(known)}"
     return LaunchError("program.arguments#E1", f"kernel {source.name} has no parameter or option `{name}`{advice}")
 

@@ -8,7 +8,7 @@ import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import count, item_bytes
 
-BYTES_PER_PROGRAM = 8192  # of each array: with 128 threads four accesses of 16 bytes a thread, all in flight at once
+BYTES_PER_PROGRAM = 4096  # of each array: 16 bytes a thread, and eight programs on an SM
 
 
 @triton.jit
@@ -29,7 +29,7 @@ def add_kernel(x, y, out, n, BLOCK: tl.constexpr):
 
 def configuration(dtype_bytes: int) -> dict[str, int]:
     """BLOCK and num_warps for elements of so many bytes."""
-    return {"BLOCK": BYTES_PER_PROGRAM // dtype_bytes, "num_warps": 4}
+    return {"BLOCK": BYTES_PER_PROGRAM // dtype_bytes, "num_warps": 8}
 
 
 def copy(x: Any, out: Any, **options: Any) -> Any:

@@ -10,15 +10,18 @@ from refcompiler.kernels.arrays import count, empty, item_bytes, rows_and_column
 
 
 @triton.jit
-def row_sum_kernel(x, out, stride, n, BLOCK: tl.constexpr):
-    """out[row] = the sum of row `program_id(0)`, BLOCK columns at a time."""
-    row = tl.program_id(0).to(tl.int64)
-    x += row * stride
-    col = tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), tl.float32)
+def row_sum_kernel(x, out, stride, m, n, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """out[i] = the sum of x[i, j] over j, for ROWS rows at a time, BLOCK columns at a time."""
+    first = tl.program_id(0).to(tl.int64) * ROWS
+    x += first * stride
+    i = tl.arange(0, ROWS)
+    j = tl.arange(0, BLOCK)
+    inside = i < m - first
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
     for start in range(0, n, BLOCK):
-        total += tl.load(x + start + col, mask=start + col < n, other=0.0).to(tl.float32)
-    tl.store(out + row, tl.sum(total, axis=0))
+        mask = inside[:, None] & (start + j < n)[None, :]
+        total += tl.load(x + start + (i[:, None] * stride + j[None, :]), mask=mask, other=0.0).to(tl.float32)
+    tl.store(out + first + i, tl.sum(total, axis=1), mask=inside)
 
 
 @triton.jit
@@ -60,16 +63,17 @@ def row_sum(x: Any, out: Any, **options: Any) -> Any:
     """
     rows, columns, stride = rows_and_columns(x)
     block = min(triton.next_power_of_2(max(columns, 1)), 16384 // item_bytes(x))
-    chosen = {"BLOCK": block, "num_warps": max(1, min(8, block * item_bytes(x) // 1024))} | options
+    together = max(1, min(8, 16384 // (block * item_bytes(x))))  # short rows: each in a warp of its own
+    chosen = {"ROWS": together, "BLOCK": block, "num_warps": 8} | options
     if rows:
-        row_sum_kernel[(rows,)](x, out, stride, columns, **chosen)
+        row_sum_kernel[(triton.cdiv(rows, chosen["ROWS"]),)](x, out, stride, rows, columns, **chosen)
     return out
 
 
 def column_sum(x: Any, out: Any, **options: Any) -> Any:
     """The sum of each column of a contiguous matrix, in f32, into `out` of one element per column."""
     rows, columns, stride = rows_and_columns(x)
-    chosen = {"ROWS": 32, "BLOCK": 512 // item_bytes(x), "num_warps": 8} | options
+    chosen = {"ROWS": 16, "BLOCK": 512 // item_bytes(x), "num_warps": 4} | options
     if not columns:
         return out
     strips = triton.cdiv(columns, chosen["BLOCK"])
@@ -86,7 +90,7 @@ def column_sum(x: Any, out: Any, **options: Any) -> Any:
 def total_sum(x: Any, out: Any, **options: Any) -> Any:
     """The sum of all elements of a contiguous array, in f32, into `out` of one element."""
     n = count(x)
-    chosen = {"BLOCK": 16384 // item_bytes(x), "num_warps": 8} | options
+    chosen = {"BLOCK": 4096, "num_warps": 16} | options
     parts = max(1, min(PARTS, triton.cdiv(n, chosen["BLOCK"])))
     part = triton.cdiv(triton.cdiv(n, parts), chosen["BLOCK"]) * chosen["BLOCK"]
     partial = out if parts == 1 else empty(x, (parts,), "float32")

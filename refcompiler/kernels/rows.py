@@ -15,9 +15,9 @@ def row_configuration(columns: int, item_bytes: int, options: Mapping[str, Any])
     """BLOCK, num_warps, and for rows that registers do not hold STEP: how many columns are read at once of those beyond
     the first BLOCK. What ``options`` say has precedence; a BLOCK below the columns asks for the kernel with STEP.
     """
-    block = min(triton.next_power_of_2(columns), HELD_COLUMNS)
-    block = options.get("BLOCK", block)
-    chosen: dict[str, Any] = {"BLOCK": block, "num_warps": max(1, min(32, block // (32 * VALUES_PER_THREAD)))}
-    if block < columns:
-        chosen["STEP"] = max(16, chosen["num_warps"] * 32 * 16 // item_bytes)
-    return chosen | options
+    block = options.get("BLOCK", min(triton.next_power_of_2(columns), HELD_COLUMNS))
+    warps = max(1, min(32, block // (32 * VALUES_PER_THREAD)))
+    chosen = {"BLOCK": block, "num_warps": warps, "STEP": max(16, warps * 32 * 16 // item_bytes)} | options
+    if block >= columns:
+        del chosen["STEP"]
+    return chosen

@@ -75,8 +75,8 @@ class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
     def header(self) -> str:
         items = [f"{self.type_of(p)} {self.renderer.names[p]}" for p in self.func.params]
         items += [f"const __grid_constant__ TensorMap {name}" for name in self.maps]
-        threads = self.func.attrs["threads"]
-        start = f'extern "C" __global__ void __launch_bounds__({threads}, 1) {entry_name(self.func)}('
+        bounds = f"{self.func.attrs['threads']}, {self.func.attrs.get('min_blocks', 1)}"
+        start = f'extern "C" __global__ void __launch_bounds__({bounds}) {entry_name(self.func)}('
         joined = start + ", ".join(items) + ") {"
         if len(joined) > LINE:
             joined = start + "\n    " + ",\n    ".join(items) + ") {"

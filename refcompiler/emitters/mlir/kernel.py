@@ -63,9 +63,9 @@ def emit(func: Func) -> str:
 
 def _bounds(func: Func, parameters: str, has_maps: bool) -> tuple[str, str]:
     """The first line of the kernel, and how it returns: MLIR's gpu.func takes no tensor map as an argument."""
-    name, threads = entry_name(func), func.attrs["threads"]
+    name, threads, blocks = entry_name(func), func.attrs["threads"], func.attrs.get("min_blocks", 1)
     if has_maps:
-        bounds = f"gpu.kernel, nvvm.kernel, nvvm.maxntid = array<i32: {threads}, 1, 1>, nvvm.minctasm = 1 : i32"
+        bounds = f"gpu.kernel, nvvm.kernel, nvvm.maxntid = array<i32: {threads}, 1, 1>, nvvm.minctasm = {blocks} : i32"
         return f"  llvm.func @{name}({parameters}) attributes {{{bounds}}} {{", "    llvm.return"
-    bounds = f"known_block_size = array<i32: {threads}, 1, 1>, nvvm.minctasm = 1 : i32"
+    bounds = f"known_block_size = array<i32: {threads}, 1, 1>, nvvm.minctasm = {blocks} : i32"
     return f"  gpu.func @{name}({parameters}) kernel attributes {{{bounds}}} {{", "    gpu.return"

@@ -11,6 +11,7 @@ gpu.module @kernels {
     %c16.i32 = arith.constant 16 : i32
     %c5.i32 = arith.constant 5 : i32
     %c0.i32 = arith.constant 0 : i32
+    %c1.4426950216293335.f32x8 = arith.constant dense<1.4426950216293335> : vector<8xf32>
     %c1.0.f32 = arith.constant 1.0 : f32
     %0 = nvvm.read.ptx.sreg.tid.x : i32
     %1 = nvvm.read.ptx.sreg.ctaid.x : i32
@@ -124,83 +125,84 @@ gpu.module @kernels {
     %73 = arith.maxnumf %72#0, %72#1 : f32
     %74 = vector.broadcast %73 : f32 to vector<8xf32>
     %75 = arith.subf %30, %74 : vector<8xf32>
-    %76 = math.exp %75 : vector<8xf32>
-    %77 = llvm.getelementptr %out[%4] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
-    %78:8 = vector.to_elements %76 : vector<8xf32>
-    %79 = vector.from_elements %78#0, %78#2, %78#4, %78#6 : vector<4xf32>
-    %80 = vector.from_elements %78#1, %78#3, %78#5, %78#7 : vector<4xf32>
-    %81 = arith.addf %79, %80 : vector<4xf32>
-    %82:4 = vector.to_elements %81 : vector<4xf32>
-    %83 = vector.from_elements %82#0, %82#2 : vector<2xf32>
-    %84 = vector.from_elements %82#1, %82#3 : vector<2xf32>
-    %85 = arith.addf %83, %84 : vector<2xf32>
-    %86:2 = vector.to_elements %85 : vector<2xf32>
-    %87 = arith.addf %86#0, %86#1 : f32
-    %88 = arith.bitcast %87 : f32 to i32
-    %89 = nvvm.shfl.sync bfly %c-1.i32, %88, %c1.i32, %c31.i32 : i32 -> i32
-    %90 = arith.bitcast %89 : i32 to f32
-    %91 = arith.addf %87, %90 : f32
-    %92 = arith.bitcast %91 : f32 to i32
-    %93 = nvvm.shfl.sync bfly %c-1.i32, %92, %c2.i32, %c31.i32 : i32 -> i32
-    %94 = arith.bitcast %93 : i32 to f32
-    %95 = arith.addf %91, %94 : f32
-    %96 = arith.bitcast %95 : f32 to i32
-    %97 = nvvm.shfl.sync bfly %c-1.i32, %96, %c4.i32, %c31.i32 : i32 -> i32
-    %98 = arith.bitcast %97 : i32 to f32
-    %99 = arith.addf %95, %98 : f32
-    %100 = arith.bitcast %99 : f32 to i32
-    %101 = nvvm.shfl.sync bfly %c-1.i32, %100, %c8.i32, %c31.i32 : i32 -> i32
-    %102 = arith.bitcast %101 : i32 to f32
-    %103 = arith.addf %99, %102 : f32
-    %104 = arith.bitcast %103 : f32 to i32
-    %105 = nvvm.shfl.sync bfly %c-1.i32, %104, %c16.i32, %c31.i32 : i32 -> i32
-    %106 = arith.bitcast %105 : i32 to f32
-    %107 = arith.addf %103, %106 : f32
-    %108 = llvm.mlir.addressof @shared : !llvm.ptr<3>
-    %109 = llvm.getelementptr %108[16] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
-    %110 = llvm.getelementptr %109[%61] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+    %76 = arith.mulf %75, %c1.4426950216293335.f32x8 : vector<8xf32>
+    %77 = math.exp2 %76 : vector<8xf32>
+    %78 = llvm.getelementptr %out[%4] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
+    %79:8 = vector.to_elements %77 : vector<8xf32>
+    %80 = vector.from_elements %79#0, %79#2, %79#4, %79#6 : vector<4xf32>
+    %81 = vector.from_elements %79#1, %79#3, %79#5, %79#7 : vector<4xf32>
+    %82 = arith.addf %80, %81 : vector<4xf32>
+    %83:4 = vector.to_elements %82 : vector<4xf32>
+    %84 = vector.from_elements %83#0, %83#2 : vector<2xf32>
+    %85 = vector.from_elements %83#1, %83#3 : vector<2xf32>
+    %86 = arith.addf %84, %85 : vector<2xf32>
+    %87:2 = vector.to_elements %86 : vector<2xf32>
+    %88 = arith.addf %87#0, %87#1 : f32
+    %89 = arith.bitcast %88 : f32 to i32
+    %90 = nvvm.shfl.sync bfly %c-1.i32, %89, %c1.i32, %c31.i32 : i32 -> i32
+    %91 = arith.bitcast %90 : i32 to f32
+    %92 = arith.addf %88, %91 : f32
+    %93 = arith.bitcast %92 : f32 to i32
+    %94 = nvvm.shfl.sync bfly %c-1.i32, %93, %c2.i32, %c31.i32 : i32 -> i32
+    %95 = arith.bitcast %94 : i32 to f32
+    %96 = arith.addf %92, %95 : f32
+    %97 = arith.bitcast %96 : f32 to i32
+    %98 = nvvm.shfl.sync bfly %c-1.i32, %97, %c4.i32, %c31.i32 : i32 -> i32
+    %99 = arith.bitcast %98 : i32 to f32
+    %100 = arith.addf %96, %99 : f32
+    %101 = arith.bitcast %100 : f32 to i32
+    %102 = nvvm.shfl.sync bfly %c-1.i32, %101, %c8.i32, %c31.i32 : i32 -> i32
+    %103 = arith.bitcast %102 : i32 to f32
+    %104 = arith.addf %100, %103 : f32
+    %105 = arith.bitcast %104 : f32 to i32
+    %106 = nvvm.shfl.sync bfly %c-1.i32, %105, %c16.i32, %c31.i32 : i32 -> i32
+    %107 = arith.bitcast %106 : i32 to f32
+    %108 = arith.addf %104, %107 : f32
+    %109 = llvm.mlir.addressof @shared : !llvm.ptr<3>
+    %110 = llvm.getelementptr %109[16] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
+    %111 = llvm.getelementptr %110[%61] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
     scf.if %63 {
-      llvm.store %107, %110 {alignment = 4 : i64} : f32, !llvm.ptr<3>
+      llvm.store %108, %111 {alignment = 4 : i64} : f32, !llvm.ptr<3>
     }
     nvvm.barrier0
-    %111 = llvm.getelementptr %109[%c0.i32] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
-    %112 = llvm.load %111 {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
-    %113:4 = vector.to_elements %112 : vector<4xf32>
-    %114 = vector.from_elements %113#0, %113#1, %113#2, %113#3 : vector<4xf32>
-    %115 = vector.from_elements %113#0, %113#2 : vector<2xf32>
-    %116 = vector.from_elements %113#1, %113#3 : vector<2xf32>
-    %117 = arith.addf %115, %116 : vector<2xf32>
-    %118:2 = vector.to_elements %117 : vector<2xf32>
-    %119 = arith.addf %118#0, %118#1 : f32
-    %120 = arith.divf %c1.0.f32, %119 : f32
-    %121 = vector.broadcast %120 : f32 to vector<8xf32>
-    %122 = arith.mulf %76, %121 : vector<8xf32>
-    %123 = llvm.getelementptr %77[%8] : (!llvm.ptr<1>, vector<8xi32>) -> vector<8x!llvm.ptr<1>>, f32
-    %124:8 = vector.to_elements %123 : vector<8x!llvm.ptr<1>>
-    %125:8 = vector.to_elements %122 : vector<8xf32>
+    %112 = llvm.getelementptr %110[%c0.i32] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+    %113 = llvm.load %112 {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
+    %114:4 = vector.to_elements %113 : vector<4xf32>
+    %115 = vector.from_elements %114#0, %114#1, %114#2, %114#3 : vector<4xf32>
+    %116 = vector.from_elements %114#0, %114#2 : vector<2xf32>
+    %117 = vector.from_elements %114#1, %114#3 : vector<2xf32>
+    %118 = arith.addf %116, %117 : vector<2xf32>
+    %119:2 = vector.to_elements %118 : vector<2xf32>
+    %120 = arith.addf %119#0, %119#1 : f32
+    %121 = arith.divf %c1.0.f32, %120 : f32
+    %122 = vector.broadcast %121 : f32 to vector<8xf32>
+    %123 = arith.mulf %77, %122 : vector<8xf32>
+    %124 = llvm.getelementptr %78[%8] : (!llvm.ptr<1>, vector<8xi32>) -> vector<8x!llvm.ptr<1>>, f32
+    %125:8 = vector.to_elements %124 : vector<8x!llvm.ptr<1>>
+    %126:8 = vector.to_elements %123 : vector<8xf32>
     scf.if %13#0 {
-      llvm.store %125#0, %124#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#0, %125#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     scf.if %13#1 {
-      llvm.store %125#1, %124#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#1, %125#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     scf.if %13#2 {
-      llvm.store %125#2, %124#2 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#2, %125#2 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     scf.if %13#3 {
-      llvm.store %125#3, %124#3 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#3, %125#3 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     scf.if %13#4 {
-      llvm.store %125#4, %124#4 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#4, %125#4 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     scf.if %13#5 {
-      llvm.store %125#5, %124#5 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#5, %125#5 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     scf.if %13#6 {
-      llvm.store %125#6, %124#6 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#6, %125#6 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     scf.if %13#7 {
-      llvm.store %125#7, %124#7 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      llvm.store %126#7, %125#7 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     gpu.return
   }

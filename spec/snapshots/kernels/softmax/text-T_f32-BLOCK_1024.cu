@@ -62,15 +62,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     }
     const float largest9 = fmaxf(largest8[0], largest8[1]);
     float* out_ptr = out + index;
-    float exp_value[8];
+    float exp2_value[8];
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        exp_value[r] = expf(x_value[r] - largest9);
+        exp2_value[r] = exp2f((x_value[r] - largest9) * 1.442695f);
     }
     float sum[4];
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        sum[r] = exp_value[2 * r] + exp_value[2 * r + 1];
+        sum[r] = exp2_value[2 * r] + exp2_value[2 * r + 1];
     }
     float sum2[2];
     #pragma unroll
@@ -100,6 +100,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     const float quotient = 1.0f / (sum8[0] + sum8[1]);
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        if (mask[r]) out_ptr[index2[r]] = exp_value[r] * quotient;
+        if (mask[r]) out_ptr[index2[r]] = exp2_value[r] * quotient;
     }
 }
