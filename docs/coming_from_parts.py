@@ -49,6 +49,7 @@ TRITON = (
     ("a float beyond an integer's range", "undefined", "cast.numeric#C5"),
     ("pointers cast to integers and back", "accepted", "cast.numeric#E1"),
     ("`fp_downcast_rounding`", "'rtne' or 'rtz'", "cast.numeric#E4"),
+    ("arithmetic and comparison of float8", "of two operands of one type, or with wider floats", "cast.fp8#E1"),
     ("a condition of `tl.where` that is not bool", "accepted, with a warning", "select.where#E1"),
     ("`tl.full` with a literal that the dtype cannot hold", "wraps", "creation.full#E5"),
     ("`tl.arange` from below zero", "refused", "creation.arange#C7"),

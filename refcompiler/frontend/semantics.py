@@ -192,7 +192,7 @@ def require_row(c: Context, name: str, value: Value, at: str | None = None) -> N
     row, element = BY_NAME[name], element_of(value.type)
     if element in row.dtypes:
         return
-    if element in FLOATS8:
+    if element in FLOATS8 and F32 in row.dtypes:
         raise c.error("cast.fp8#E1", f"{name} is not defined for {triton_name(element)}; {WIDEN}", at)
     if isinstance(element, PointerType):
         raise c.error("arith.promotion#E4", f"{name} is not defined for pointers, found {value.type}", at)
