@@ -5,7 +5,7 @@ from __future__ import annotations
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType
 
-# ("param", name), ("const", n), or "add", "sub", "mul" before two of these
+# ("param", name), ("const", n), or "add", "sub", "mul", "wrap" (to so many bits) before two of these
 Expression = tuple
 _WIDE = 64  # sums and products of this many bits are taken not to wrap: they count elements of memory
 _KEPT = frozenset({"cast", "hint"})
@@ -24,9 +24,12 @@ def host_expression(value: Value | None, func: Func) -> Expression | None:
         return None
     if op.name in _KEPT:
         return host_expression(op.operands[0], func) if _widens(op) else None
-    if op.name in ("add", "sub", "mul") and value.type.bits == _WIDE:
+    if op.name in ("add", "sub", "mul") and value.type.kind == "int":
         left, right = (host_expression(o, func) for o in op.operands)
-        return (op.name, left, right) if left and right else None
+        if left is None or right is None:
+            return None
+        found = (op.name, left, right)
+        return found if value.type.bits == _WIDE else ("wrap", found, ("const", value.type.bits))
     return None
 
 

@@ -17,11 +17,18 @@ from refcompiler.ir.types import BOOL, DTYPES, DType, PointerType
 # ("param", name), ("const", n), or the name of an operator before two of these
 Expression = tuple
 
+
+def _wrap(value: int, bits: int) -> int:
+    """The signed integer of so many bits that ``value`` is modulo their power of two."""
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
 OPERATORS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
     "cdiv": lambda a, b: -(-a // b),
+    "wrap": _wrap,
 }
 MOST_DIMENSIONS, LARGEST_BOX, CHUNK = 5, 256, 16  # extents of a box; bytes that TMA moves and aligns to
 SWIZZLES = (0, 32, 64, 128)  # bytes of a row within which chunks change places
