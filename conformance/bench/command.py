@@ -132,12 +132,12 @@ def _measured(chosen: Sequence[Any], console: Any, asked: dict[str, Any]) -> dic
     began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
     seed = asked["seed"] if asked["seed"] is not None else time.time_ns() % 1_000_000
     seconds = asked["seconds"] or (QUICK_SECONDS if asked["quick"] else SECONDS)
-    entries = []
+    entries, gpu = [], machine.current_gpu()
     for line in chosen:
         if console.is_terminal:
             console.print(f"measuring {line.id}", style="dim", highlight=False, markup=False)
         found = measuring.measure(line, _chosen_peers(line, asked["peers"]), seconds, seed)
-        state = machine.state()
+        state = machine.state(gpu)
         entries.append({**document.line_entry(line), **found.to_json(), "state": state})
         del found
         measuring.release()

@@ -62,12 +62,20 @@ def _torch_versions() -> dict[str, Any]:
     return {"torch_cuda": torch.version.cuda or "", "cudnn": str(torch.backends.cudnn.version() or "")}
 
 
-def state() -> dict[str, Any]:
-    """Clocks, power and temperature now, by nvidia-smi; empty where there is none."""
+def current_gpu() -> str:
+    """What nvidia-smi calls the GPU that is measured: it does not follow CUDA_VISIBLE_DEVICES."""
+    import torch
+
+    uuid = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+    return f"GPU-{uuid}" if uuid else "0"
+
+
+def state(gpu: str = "0") -> dict[str, Any]:
+    """Clocks, power and temperature of a GPU now, by nvidia-smi; empty where there is none."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}
-    query = [program, f"--query-gpu={','.join(STATE)}", "--format=csv,noheader,nounits", "--id=0"]
+    query = [program, f"--query-gpu={','.join(STATE)}", "--format=csv,noheader,nounits", f"--id={gpu}"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):

@@ -80,6 +80,8 @@ def measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Meas
     ready = [c for c in contestants if c.call is not None and _warm(c, sets)]
     measured = Measured(line, contestants, sets=count)
     if not any(c.name == "ours" for c in ready):
+        for c in ready:
+            c.status, c.why = "absent", "not measured, because our own call failed"
         return measured
     flush = torch.empty(WORKING_SET, dtype=torch.uint8, device="cuda")
     fastest = min(_estimate(c, sets, flush) for c in ready if c.name != "copy" or len(ready) == 1)
@@ -87,7 +89,8 @@ def measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Meas
     measured.how = _prepare(ready, sets, measured.launches)
     _rounds(ready, flush, measured, seconds)
     for c in ready:
-        c.status, c.why, c.slack = verify(line, c, sets, seed)
+        c.status, why, c.slack = verify(line, c, sets, seed)
+        c.why = why or c.why
     return measured
 
 
