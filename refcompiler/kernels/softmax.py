@@ -53,7 +53,7 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     `options` are constexprs and options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
-    chosen = row_configuration(columns, item_bytes(x), options)
+    chosen = {"enable_reflect_ftz": True} | row_configuration(columns, item_bytes(x), options)
     if rows and columns:
         kernel = softmax_long_kernel if "STEP" in chosen else softmax_kernel
         kernel[(rows,)](x, out, stride, columns, **chosen)
