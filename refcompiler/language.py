@@ -11,6 +11,7 @@ from refcompiler.frontend.language.atomic import (
     atomic_xchg,
     atomic_xor,
 )
+from refcompiler.frontend.language.block_pointer import advance, make_block_ptr
 from refcompiler.frontend.language.control import (
     assume,
     condition,
@@ -104,6 +105,7 @@ __all__ = [
     "PropagateNan",
     "TRITON_MAX_TENSOR_NUMEL",
     "abs",
+    "advance",
     "arange",
     "argmax",
     "argmin",
@@ -165,6 +167,7 @@ __all__ = [
     "load_tensor_descriptor",
     "log",
     "log2",
+    "make_block_ptr",
     "make_tensor_descriptor",
     "math",
     "max",

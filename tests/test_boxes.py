@@ -188,6 +188,35 @@ def test_indices_stay_wrapped_where_what_is_beyond_may_be_seen(changes: dict[str
     assert before - counted(func, "rem") == unwrapped
 
 
+BLOCK_POINTERS = """
+@triton.jit
+def kernel(a, b, c, M, N, K, am, ak, bk, bn, cm, cn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    columns = tl.cdiv(N, BN)
+    i, j = tl.program_id(0) // columns * BM, tl.program_id(0) % columns * BN
+    p = tl.make_block_ptr(a, (M, K), (am, ak), (i, 0), (BM, BK), (1, 0))
+    q = tl.make_block_ptr(b, (K, N), (bk, bn), (0, j), (BK, BN), (1, 0))
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        x = tl.load(p, boundary_check=(0, 1), padding_option="zero")
+        y = tl.load(q, boundary_check=(0, 1), padding_option="zero")
+        acc = tl.dot(x, y, acc)
+        p = tl.advance(p, (0, BK))
+        q = tl.advance(q, (BK, 0))
+    out = tl.make_block_ptr(c, (M, N), (cm, cn), (i, j), (BM, BN), (1, 0))
+    tl.store(out, acc, boundary_check=(0, 1))
+"""
+
+
+def test_block_pointers_are_boxes():
+    func = wrapped(BLOCK_POINTERS)
+    formed = func.clone()
+    form_boxes(formed, Context(target=TARGETS["sm_90a"]))
+    verify(formed)
+    assert counted(formed, "descriptor_load") == 2 and counted(formed, "descriptor_store") == 1
+    values = STRIDES["rows"][1]
+    np.testing.assert_array_equal(product(func, values), product(formed, values))
+
+
 def test_other_targets_keep_their_pointers():
     for name in ("sm_80", "sm_89", "sm_100a"):
         func = matmul("rows")

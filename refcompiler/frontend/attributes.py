@@ -12,15 +12,15 @@ from refcompiler.frontend.captures import compile_time
 from refcompiler.frontend.context import Context, describe, is_runtime
 from refcompiler.frontend.language.descriptor import METHODS
 from refcompiler.frontend.language.shape import transposed
-from refcompiler.frontend.types import tensor_descriptor, to_language
+from refcompiler.frontend.types import aggregate, block_pointer, tensor_descriptor, to_language
 from refcompiler.ir import Value
 from refcompiler.ir.types import BlockType, element_of, shape_of
 
 # What the language of the law has and this edition has not.
 NOT_YET = frozenset(
-    "advance atomic_load atomic_poll atomic_store bitonic_merge device_print "
+    "atomic_load atomic_poll atomic_store bitonic_merge device_print "
     "dot_scaled expect_zero float8e4b15 float8e4b8 float8e5b16 "
-    "inline_asm_elementwise item make_block_ptr "
+    "inline_asm_elementwise item "
     "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril "
     "swizzle2d to_tensor".split()
 )
@@ -40,15 +40,15 @@ class Method:
     """A function of the language bound to its first argument."""
 
     function: Any
-    owner: Value | tensor_descriptor
+    owner: Value | aggregate
 
 
 def attribute(c: Context, owner: Any, name: str) -> Any:
     """``owner.name``."""
     if isinstance(owner, Value):
         return _of_value(c, owner, name)
-    if isinstance(owner, tensor_descriptor):
-        return _of_descriptor(c, owner, name)
+    if isinstance(owner, tensor_descriptor | block_pointer):
+        return _of_aggregate(c, owner, name)
     if isinstance(owner, types.ModuleType):
         return _of_module(c, owner, name)
     kept = _CONTAINERS.get(type(owner))
@@ -83,19 +83,16 @@ def _of_value(c: Context, owner: Value, name: str) -> Any:
     raise c.error("language.syntax#E4", f"a value of type {owner.type} has no attribute `{name}`{advice}")
 
 
-def _of_descriptor(c: Context, owner: tensor_descriptor, name: str) -> Any:
-    if name in METHODS:
-        return Method(METHODS[name], owner)
-    box = BlockType(owner.type.element, owner.type.block_shape)
-    found = {
-        "shape": owner.shape,
-        "strides": owner.strides,
-        "block_shape": owner.type.block_shape,
-        "dtype": to_language(box.element),
-        "block_type": to_language(box),
-    }
+def _of_aggregate(c: Context, owner: tensor_descriptor | block_pointer, name: str) -> Any:
+    found: dict[str, Any] = {"shape": owner.shape, "strides": owner.strides}
+    if isinstance(owner, tensor_descriptor):
+        box = BlockType(owner.type.element, owner.type.block_shape)
+        found |= {"block_shape": box.shape, "dtype": to_language(box.element), "block_type": to_language(box)}
+        found |= {method: Method(function, owner) for method, function in METHODS.items()}
+    else:
+        found |= {"offsets": owner.offsets, "block_shape": owner.block_shape, "dtype": to_language(owner.base.type)}
     if name not in found:
-        known = ", ".join(f"`.{n}`" for n in (*found, *METHODS))
+        known = ", ".join(f"`.{n}`" for n in found)
         raise c.error("language.syntax#E4", f"{describe(owner)} has no attribute `{name}`; it has {known}")
     return found[name]
 

@@ -19,7 +19,7 @@ from refcompiler.frontend.loops import Loops
 from refcompiler.frontend.nested import NestedFunction
 from refcompiler.frontend.scope import PYTHON_FUNCTIONS, Frame
 from refcompiler.frontend.sequences import REARRANGE, Argument, folded, rearranged
-from refcompiler.frontend.types import constexpr, dtype, tensor, tensor_descriptor
+from refcompiler.frontend.types import aggregate, constexpr, dtype, tensor
 from refcompiler.ir import Value
 
 _MAX_DEPTH = 40
@@ -94,7 +94,7 @@ class Calls(Loops):
         if function is range:
             return self.plain_range(node, args)
         runtime = next((a for a in (*args, *kwargs.values()) if is_runtime(a.value)), None)
-        if function in (getattr, hasattr) and args and isinstance(args[0].value, Value | tensor_descriptor):
+        if function in (getattr, hasattr) and args and isinstance(args[0].value, Value | aggregate):
             return self.reflect(node, function, values)
         if isinstance(function, type | types.BuiltinFunctionType) and function in REARRANGE and (args or kwargs):
             return rearranged(self, node, function, args, kwargs)
@@ -303,6 +303,6 @@ def callable_at_compile_time(function: Any) -> bool:
 def _is_instance(value: Any, classes: Any) -> bool:
     """isinstance, where run-time values are tl.tensor and compile-time ones also tl.constexpr."""
     several = classes if isinstance(classes, tuple) else (classes,)
-    if is_runtime(value) and isinstance(value, Value | tensor_descriptor):
-        return (tensor if isinstance(value, Value) else tensor_descriptor) in several
+    if isinstance(value, Value | aggregate):
+        return (tensor if isinstance(value, Value) else type(value)) in several
     return constexpr in several or isinstance(value, tuple(c for c in several if isinstance(c, type)))

@@ -11,7 +11,7 @@ from refcompiler.dialects.scalar import BY_NAME
 from refcompiler.errors import CompileError
 from refcompiler.frontend.dependencies import Dependencies
 from refcompiler.frontend.profile import CORE
-from refcompiler.frontend.types import BY_IR, tensor_descriptor
+from refcompiler.frontend.types import BY_IR, aggregate
 from refcompiler.ir import OPS, Block, Func, Op, Value
 from refcompiler.ir.types import FLOATS8, BlockType, Type, element_of
 from refcompiler.ir.verifier import MAX_NUMEL, too_many
@@ -105,9 +105,9 @@ def leave(token: Any) -> None:
 
 
 def is_runtime(value: Any) -> bool:
-    """Whether a frontend value exists when the kernel runs: an SSA value, a descriptor, or a tuple or dict with one in
+    """Whether a frontend value exists when the kernel runs: an SSA value, an aggregate, or a tuple or dict with one in
     it."""
-    if isinstance(value, Value | tensor_descriptor):
+    if isinstance(value, Value | aggregate):
         return True
     if isinstance(value, (tuple, list)):
         return any(is_runtime(v) for v in value)
@@ -125,8 +125,8 @@ def describe(value: Any) -> str:
     """A frontend value as messages name it: the type of run-time values, the text of compile-time ones."""
     if isinstance(value, Value):
         return f"a run-time {value.type}"
-    if isinstance(value, tensor_descriptor):
-        return f"a descriptor {value.type}"
+    if isinstance(value, aggregate):
+        return value.describe()
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from refcompiler.frontend.context import describe
-from refcompiler.frontend.types import tensor_descriptor
+from refcompiler.frontend.types import aggregate
 from refcompiler.ir import Value
 
 
@@ -16,7 +16,7 @@ def leaves(value: Any) -> list[Value]:
         return [leaf for v in value for leaf in leaves(v)]
     if isinstance(value, dict):
         return [leaf for v in value.values() for leaf in leaves(v)]
-    if isinstance(value, tensor_descriptor):
+    if isinstance(value, aggregate):
         return leaves(value.parts)
     return [value] if isinstance(value, Value) else []
 
@@ -29,8 +29,8 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
         return kind._make(items) if hasattr(kind, "_fields") else tuple(items)
     if isinstance(value, dict):
         return {key: mapped(v, change) for key, v in value.items()}
-    if isinstance(value, tensor_descriptor):
-        return tensor_descriptor(*mapped(value.parts, change))
+    if isinstance(value, aggregate):
+        return value.with_parts(mapped(value.parts, change))
     return change(value)
 
 
@@ -45,8 +45,8 @@ def shape_of_tree(value: Any) -> Any:
         return (type(value), *(shape_of_tree(v) for v in value))
     if isinstance(value, dict):
         return (dict, *((repr(key), shape_of_tree(v)) for key, v in value.items()))
-    if isinstance(value, tensor_descriptor):
-        return (tensor_descriptor, shape_of_tree(value.parts))
+    if isinstance(value, aggregate):
+        return (type(value), value.known, shape_of_tree(value.parts))
     if isinstance(value, Value):
         return value.type
     plain = value is None or isinstance(value, bool | int | float | str)

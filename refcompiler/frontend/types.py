@@ -228,7 +228,30 @@ class tensor:
         raise TypeError("tl.tensor is made by kernels only; it has no constructor")
 
 
-class tensor_descriptor:
+class aggregate:
+    """A value of kernels that is several run-time values, `parts`, and what is `known` of it while compiling; both are
+    what the constructor takes."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple:
+        raise NotImplementedError
+
+    @property
+    def known(self) -> tuple:
+        return ()
+
+    def with_parts(self, parts: tuple) -> aggregate:
+        """The same made of other run-time values."""
+        return type(self)(*parts, *self.known)
+
+    def describe(self) -> str:
+        """It as messages name it."""
+        raise NotImplementedError
+
+
+class tensor_descriptor(aggregate):
     """A descriptor as kernels hold it: its SSA value, and what it was made of as `shape` and `strides`."""
 
     __slots__ = ("handle", "shape", "strides")
@@ -238,12 +261,39 @@ class tensor_descriptor:
 
     @property
     def parts(self) -> tuple:
-        """Everything in it that exists at run time, as the constructor takes it."""
         return self.handle, self.shape, self.strides
 
     @property
     def type(self) -> ir.DescriptorType:
         return self.handle.type
+
+    def describe(self) -> str:
+        return f"a descriptor {self.type}"
+
+
+class block_pointer(aggregate):
+    """A place in an array, from which blocks of a shape known while compiling are loaded and stored."""
+
+    __slots__ = ("base", "block_shape", "offsets", "shape", "strides")
+
+    def __init__(self, base: Any, shape: tuple, strides: tuple, offsets: tuple, block_shape: tuple[int, ...]):
+        self.base, self.shape, self.strides, self.offsets = base, shape, strides, offsets
+        self.block_shape = block_shape
+
+    @property
+    def parts(self) -> tuple:
+        return self.base, self.shape, self.strides, self.offsets
+
+    @property
+    def known(self) -> tuple:
+        return (self.block_shape,)
+
+    @property
+    def element(self) -> ir.DType:
+        return self.base.type.pointee
+
+    def describe(self) -> str:
+        return f"a block pointer to {'x'.join(map(str, self.block_shape))} {self.element}"
 
 
 class const:

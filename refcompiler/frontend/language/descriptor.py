@@ -18,14 +18,15 @@ from refcompiler.ir.types import I32, I64, BlockType, DType, element_of, shape_o
 _SPEC = "memory.descriptors"
 
 
-def _sequence(c: Context, value: Any, at: str, id: str) -> tuple:
+def sequence_argument(c: Context, value: Any, at: str, id: str) -> tuple:
+    """A compile-time sequence with an element for each dimension."""
     value = value.value if isinstance(value, constexpr) else value
     if not isinstance(value, tuple | list):
         raise c.error(id, f"{at} must be a sequence with an element for each dimension, found {describe(value)}", at)
     return tuple(v.value if isinstance(v, constexpr) else v for v in value)
 
 
-def _integer(c: Context, value: Any, target: DType, at: str, id: str) -> Value:
+def integer_argument(c: Context, value: Any, target: DType, at: str, id: str) -> Value:
     """A scalar integer as ``target``."""
     dtype = element_of(value.type) if isinstance(value, Value) and not shape_of(value.type) else None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -81,12 +82,15 @@ def make_tensor_descriptor(base, shape, strides, block_shape, padding_option="ze
     element = pointee(base.type) if isinstance(base, Value) and not shape_of(base.type) else None
     if element is None:
         raise c.error(f"{_SPEC}#E1", f"a descriptor begins at a scalar pointer, found {describe(base)}", "base")
-    extents = _sequence(c, shape, "shape", f"{_SPEC}#E3")
-    steps = _sequence(c, strides, "strides", f"{_SPEC}#E3")
+    extents = sequence_argument(c, shape, "shape", f"{_SPEC}#E3")
+    steps = sequence_argument(c, strides, "strides", f"{_SPEC}#E3")
     rank = len(extents)
     if not 1 <= rank <= MAX_RANK:
         raise c.error(f"{_SPEC}#E2", f"expected 1 <= rank <= {MAX_RANK}, found {rank} dimensions", "shape")
-    for given, at in ((steps, "strides"), (_sequence(c, block_shape, "block_shape", f"{_SPEC}#E3"), "block_shape")):
+    for given, at in (
+        (steps, "strides"),
+        (sequence_argument(c, block_shape, "block_shape", f"{_SPEC}#E3"), "block_shape"),
+    ):
         if len(given) != rank:
             raise c.error(f"{_SPEC}#E3", f"expected {rank} elements of {at}, found {len(given)}", at)
     box = static_shape(c, block_shape, "block_shape")
@@ -97,8 +101,8 @@ def make_tensor_descriptor(base, shape, strides, block_shape, padding_option="ze
     last = _unit_stride(c, steps[-1])
     _check_strides(c, steps[:-1], element)
     padding = _check_padding(c, padding_option, element)
-    sizes = tuple(_integer(c, v, I32, "shape", f"{_SPEC}#E7") for v in extents)
-    steps = (*(_integer(c, v, I64, "strides", f"{_SPEC}#E7") for v in steps[:-1]), last)
+    sizes = tuple(integer_argument(c, v, I32, "shape", f"{_SPEC}#E7") for v in extents)
+    steps = (*(integer_argument(c, v, I64, "strides", f"{_SPEC}#E7") for v in steps[:-1]), last)
     fields = {"padding": "padding_option"}
     handle = c.emit("make_descriptor", base, *sizes, *steps, block_shape=box, padding=padding, at=fields)
     return tensor_descriptor(handle, sizes, steps)
@@ -111,14 +115,14 @@ def _descriptor(c: Context, desc: Any) -> tensor_descriptor:
 
 
 def _offsets(c: Context, offsets: Any, rank: int) -> list[Value]:
-    given = _sequence(c, offsets, "offsets", f"{_SPEC}#E9")
+    given = sequence_argument(c, offsets, "offsets", f"{_SPEC}#E9")
     if len(given) != rank:
         raise c.error(f"{_SPEC}#E9", f"expected {rank} offsets, found {len(given)}", "offsets")
     for value in given:
         if isinstance(value, Value) and isinstance(value.type, DType) and value.type.is_int and value.type.bits > 32:
             message = f"offsets have at most 32 bits, found {describe(value)}; write offset.to(tl.int32)"
             raise c.error(f"{_SPEC}#E10", message, "offsets")
-    return [_integer(c, v, I32, "offsets", f"{_SPEC}#E10") for v in given]
+    return [integer_argument(c, v, I32, "offsets", f"{_SPEC}#E10") for v in given]
 
 
 _FIELDS = {"pointer": "desc", "descriptor": "desc"}

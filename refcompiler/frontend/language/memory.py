@@ -9,6 +9,8 @@ from refcompiler.frontend import semantics
 from refcompiler.frontend.builtin import builtin
 from refcompiler.frontend.context import Context, describe, here
 from refcompiler.frontend.language.arguments import static_bool, static_text
+from refcompiler.frontend.language.block_pointer import load_block, reject_checks, store_block
+from refcompiler.frontend.types import block_pointer
 from refcompiler.ir import Constant, Value
 from refcompiler.ir.types import BOOL, DType, element_of, join_shapes, shape_of
 
@@ -54,15 +56,33 @@ def _policies(c: Context, cache: Any, eviction: Any, known: tuple[str, ...], nam
 
 
 @builtin
-def load(pointer, mask=None, other=None, *, cache_modifier="", eviction_policy="", volatile=False):
+def load(
+    pointer,
+    mask=None,
+    other=None,
+    *,
+    boundary_check=(),
+    padding_option="",
+    cache_modifier="",
+    eviction_policy="",
+    volatile=False,
+):
     """The elements that `pointer` points to: a scalar for a scalar pointer, a block for a block of pointers.
 
     Where `mask` is false nothing is read and the element is `other`, or unspecified without it. `other` becomes the
     element type and broadcasts. Errors: no pointer, a mask that is not bool, `other` without `mask`, a block of masks
     for a scalar pointer. Spec: memory.load
+
+    Of a block pointer the block; `boundary_check` names the dimensions along which elements outside of the array are
+    left out, and `padding_option` ("zero", "nan") what these are. Spec: memory.block_pointers
     """
     c = here()
+    if isinstance(pointer, block_pointer):
+        fields = _policies(c, cache_modifier, eviction_policy, CACHE_LOAD, "load", 5)
+        fields["volatile"] = static_bool(c, volatile, "volatile")
+        return load_block(c, pointer, mask, other, boundary_check, padding_option, **fields)
     element = _pointer(c, pointer, "load")
+    reject_checks(c, boundary_check, padding_option)
     policies = _policies(c, cache_modifier, eviction_policy, CACHE_LOAD, "load", 5)
     mask_value = _mask(c, mask, "memory.load#E2")
     if other is not None and mask is None:
@@ -88,13 +108,20 @@ def load(pointer, mask=None, other=None, *, cache_modifier="", eviction_policy="
 
 
 @builtin
-def store(pointer, value, mask=None, *, cache_modifier="", eviction_policy=""):
+def store(pointer, value, mask=None, *, boundary_check=(), cache_modifier="", eviction_policy=""):
     """Write `value`, converted to the element type and broadcast, where `mask` is true; gives nothing.
 
     Errors: no pointer, a constant pointer, a mask that is not bool, a value or mask that does not broadcast to the
     pointer's shape. Spec: memory.store
+
+    To a block pointer a block of its shape; `boundary_check` as for `load`. Spec: memory.block_pointers
     """
     c = here()
+    if isinstance(pointer, block_pointer):
+        fields = _policies(c, cache_modifier, eviction_policy, CACHE_STORE, "store", 5)
+        store_block(c, pointer, value, mask, boundary_check, **fields)
+        return
+    reject_checks(c, boundary_check)
     element = _pointer(c, pointer, "store")
     if element_of(pointer.type).const:
         raise c.error("memory.store#E2", "cannot store to a constant pointer", "pointer")
