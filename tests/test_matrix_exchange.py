@@ -68,7 +68,7 @@ CASES = [
 
 @pytest.mark.parametrize(("source", "target", "trans"), CASES)
 def test_every_element_arrives_without_conflicts(source, target, trans):
-    plan = matrix_exchange(source, target)
+    plan = matrix_exchange(source, target, 2)
     found, conflicts = moved(source, target, plan)
     for thread in range(found.shape[0]):
         wanted = [target.packed_at(register=r, lane=thread % 32, warp=thread // 32) for r in range(found.shape[1])]
@@ -77,10 +77,21 @@ def test_every_element_arrives_without_conflicts(source, target, trans):
     assert plan.load.trans == trans
 
 
+@pytest.mark.parametrize(
+    "target",
+    [mma_operand_a((64, 64), (2, 2), 2), mma_operand_b((64, 64), (2, 2), 2), mma_operand_b((64, 8), (4, 1), 2)],
+)
+def test_no_access_reaches_beyond_a_step_along_k(target):
+    plan = matrix_exchange(blocked_for(target.shape, 4, 8), target, 2)
+    axis = next(dim for dim, index in enumerate(target(lane=1)) if index)
+    for _, registers in plan.load.vectors:
+        assert len({target(register=r)[axis] // 16 for r in registers}) == 1
+
+
 def test_an_accumulator_turned_round_arrives_too():
     source = mma_accumulator((64, 32), (4, 1)).transpose((1, 0))
     for target in (mma_operand_a((32, 64), (2, 2), 2), mma_operand_b((32, 64), (2, 2), 2)):
-        plan = matrix_exchange(source, target)
+        plan = matrix_exchange(source, target, 2)
         found, _ = moved(source, target, plan)
         places = [{"lane": thread % 32, "warp": thread // 32} for thread in range(128)]
         wanted = [[target.packed_at(register=r, **place) for r in range(found.shape[1])] for place in places]
@@ -89,5 +100,5 @@ def test_an_accumulator_turned_round_arrives_too():
 
 def test_threads_without_pairs_have_no_such_exchange():
     source = blocked_for((64, 64), 4, 8)
-    assert matrix_exchange(source, blocked_for((64, 64), 4, 1).project(0).broadcast((64, 64))) is None
-    assert matrix_exchange(blocked_for((16,), 1), blocked_for((16,), 1)) is None
+    assert matrix_exchange(source, blocked_for((64, 64), 4, 1).project(0).broadcast((64, 64)), 2) is None
+    assert matrix_exchange(blocked_for((16,), 1), blocked_for((16,), 1), 2) is None

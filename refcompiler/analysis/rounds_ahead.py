@@ -11,6 +11,7 @@ from refcompiler.dialects.scf import For
 from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.types import I32, BlockType, DType
 from refcompiler.layouts import LinearLayout, contiguous_elements, vector_groups
+from refcompiler.layouts.matrices import WORD_BYTES, matrix_load
 from refcompiler.layouts.staging import staging
 
 COPY_BYTES = (16, 8, 4)  # of one asynchronous copy, the widest first
@@ -95,8 +96,15 @@ def _fetch(load: Op, users: list[Op], axis: AxisAnalysis) -> Fetch | None:
                 members = vector_groups(source, dim, width)[0]
                 vector = tuple(source.packed_at(register=members[1 << bit]) for bit in range(width.bit_length() - 1))
                 shared = staging(source, target, type_.element.itemsize, vector)
-                return None if shared is None else Fetch(load, tuple(users), shared, width)
+                if shared is None or not _is_taken_fast(target, shared, type_.element):
+                    return None
+                return Fetch(load, tuple(users), shared, width)
     return None
+
+
+def _is_taken_fast(target: LinearLayout, shared: LinearLayout, element: DType) -> bool:
+    """Whether threads read whole words: small elements one by one would take longer than to turn them round first."""
+    return element.itemsize >= WORD_BYTES or matrix_load(target, shared, element.itemsize) is not None
 
 
 def _is_zero(value: Value | None) -> bool:

@@ -93,3 +93,13 @@ def uses(func: Func) -> dict[Value, int]:
             if value is not None and not isinstance(value, Constant):
                 counts[value] = counts.get(value, 0) + 1
     return counts
+
+
+def users(func: Func) -> dict[Value, list[Op]]:
+    """The ops that have each value as an operand, each once, in program order."""
+    found: dict[Value, list[Op]] = {}
+    for op in func.walk():
+        for value in dict.fromkeys(op.operands):
+            if value is not None and not isinstance(value, Constant):
+                found.setdefault(value, []).append(op)
+    return found

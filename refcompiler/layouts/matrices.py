@@ -1,4 +1,4 @@
-"""Exchange through shared memory that is read by ldmatrix: rows of 16 bytes, one address from each lane."""
+"""Shared memory read by ldmatrix: matrices of 8 rows of 16 bytes, one row's address from each lane."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from functools import lru_cache
 
 from refcompiler.layouts.addressing import Piece, are_disjoint, pieces_of
 from refcompiler.layouts.gf2 import Span, combine
-from refcompiler.layouts.linear import LinearLayout
+from refcompiler.layouts.linear import LANE_BITS, LinearLayout, log2
 from refcompiler.layouts.shared import SharedAccess, conflict_free, owner_bases, shared_access, wavefront
 
-ELEMENT_BYTES = 2  # of what ldmatrix moves
-ROW_BYTES = 16
-ROW_BITS = 3  # of the index of an element in its row, and of a row in its matrix
+WORD_BYTES, ROW_BYTES = 4, 16
+ROW_BITS = 3  # of the number of a row in its matrix
+STEP_BYTES = 32  # of a row of an operand that one instruction of the tensor cores takes
 
 
 @dataclass(frozen=True)
 class MatrixLoad:
-    """One side of an exchange: each access gives 2 ``count`` registers of each thread, from ``count`` 8 x 8 matrices.
+    """One side of an exchange: each access gives ``count`` 32-bit words of each thread, from ``count`` matrices.
 
     The offset, in elements, of the row that a lane addresses is the xor of pieces and the access's constant: lane l
     gives row l % 8 of matrix l / 8. ``vectors`` lists (constant, registers in the order of the result). ``trans``:
-    thread and register pairs get columns of the matrices (PTX ldmatrix.trans).
+    pairs of 16-bit elements are columns of the matrices (PTX ldmatrix.trans).
     """
 
     count: int
@@ -41,38 +41,37 @@ class MatrixExchange:
 
 
 @lru_cache(maxsize=1024)
-def matrix_exchange(source: LinearLayout, target: LinearLayout) -> MatrixExchange | None:
-    """The exchange of 16-bit elements that ends with ldmatrix, or None where threads of ``target`` do not hold what
-    that gives: pairs of neighbours, four threads beside each other and eight below.
+def matrix_exchange(source: LinearLayout, target: LinearLayout, element_bytes: int) -> MatrixExchange | None:
+    """The exchange that ends with ldmatrix, or None where threads of ``target`` do not hold what that gives: words of
+    neighbours, four threads beside each other and eight below.
 
     >>> from refcompiler.layouts import blocked_for, mma_operand_a
-    >>> plan = matrix_exchange(blocked_for((64, 64), 4, 8), mma_operand_a((64, 64), (4, 1), 2))
+    >>> plan = matrix_exchange(blocked_for((64, 64), 4, 8), mma_operand_a((64, 64), (4, 1), 2), 2)
     >>> plan.load.count, plan.load.trans, plan.store.vector
     (4, False, 8)
     """
-    registers, lanes = target.packed_bases("register"), target.packed_bases("lane")
     owned = [basis for name in ("register", "lane", "warp") for basis in owner_bases(source, name) if basis]
-    if not registers or target.free_bits("register"):
-        return None
-    along, down = [registers[0], *lanes[:2]], list(lanes[2:])
     found = []
-    for trans, row, rows in ((False, along, down), (True, down, along)):
-        if all(basis in owned for basis in [*row, *rows]) and len({*row, *rows}) == 2 * ROW_BITS:
-            layout = _shared(source, owned, row, rows)
-            store = shared_access(source, layout, ELEMENT_BYTES, store=True)
-            found.append(MatrixExchange(layout, store, _load(target, layout, rows, trans)))
-    return max(found, key=lambda plan: plan.store.vector, default=None)
+    for row, rows in _orientations(target, element_bytes):
+        if not set(row) | set(rows) <= set(owned):
+            continue
+        stored = [basis for basis in owner_bases(source, "lane") if basis not in row]
+        lanes = [wavefront(stored, ROW_BYTES), rows]
+        rest = [basis for basis in owned if basis not in row]
+        layout = LinearLayout.packed(source.shape, {"offset": row + conflict_free(lanes, rest, ROW_BYTES)})
+        load = matrix_load(target, layout, element_bytes)
+        if load is not None:
+            store = shared_access(source, layout, element_bytes, store=True)
+            found.append(MatrixExchange(layout, store, load))
+    return min(found, key=lambda plan: len(plan.store.vectors), default=None)
 
 
-def _shared(source: LinearLayout, owned: list[int], row: list[int], rows: list[int]) -> LinearLayout:
-    """Rows of matrices in one piece, in places where neither eight of them nor eight stores meet in a bank."""
-    rest = [basis for basis in owned if basis not in row]
-    stored = [basis for basis in owner_bases(source, "lane") if basis not in row]
-    lanes = [wavefront(stored, ROW_BYTES), rows]
-    return LinearLayout.packed(source.shape, {"offset": row + conflict_free(lanes, rest, ROW_BYTES)})
+@lru_cache(maxsize=1024)
+def matrix_load(target: LinearLayout, layout: LinearLayout, element_bytes: int) -> MatrixLoad | None:
+    """How threads of ``target`` read the shared ``layout`` by matrices; None where its rows do not lie in one piece.
 
-
-def _load(target: LinearLayout, layout: LinearLayout, rows: list[int], trans: bool) -> MatrixLoad:
+    No access reaches beyond one step of the tensor cores along K.
+    """
     inverse = Span(layout.packed_bases("offset"))
 
     def offset(element: int) -> int:
@@ -80,15 +79,47 @@ def _load(target: LinearLayout, layout: LinearLayout, rows: list[int], trans: bo
         assert columns is not None, "a shared layout reaches every element"
         return columns
 
-    registers = target.packed_bases("register")
-    matrices = min(2, len(registers) - 1)  # register bits that tell apart the matrices of one access
-    selected = [offset(basis) for basis in [*rows, *registers[1 : 1 + matrices]]]
-    lanes = selected + [0] * (5 - len(selected))
-    pieces = pieces_of([*lanes, *(offset(basis) for basis in target.packed_bases("warp"))])
-    own = 2 << matrices
-    higher = [offset(basis) for basis in registers[1 + matrices :]]
-    vectors = tuple(
-        (combine(higher, number), tuple(range(own * number, own * (number + 1)))) for number in range(1 << len(higher))
-    )
-    additive = are_disjoint(pieces, (constant for constant, _ in vectors))
-    return MatrixLoad(1 << matrices, trans, pieces, vectors, additive)
+    for trans, (row, rows) in enumerate(_orientations(target, element_bytes)):
+        others = [basis for _, bases in target.inputs for basis in bases if basis not in row]
+        length = 1 << len(row)
+        in_one_piece = [offset(basis) for basis in row] == [1 << bit for bit in range(len(row))]
+        if not in_one_piece or any(offset(basis) % length for basis in others):
+            continue
+        registers = target.packed_bases("register")
+        inner = log2(WORD_BYTES // element_bytes)
+        steps = [bit for bit in steps_along_k(target, element_bytes) if bit >= inner]
+        outer = [bit for bit in range(inner, len(registers)) if bit not in steps]
+        matrices, higher = outer[:2], sorted([*outer[2:], *steps])
+        selected = [offset(basis) for basis in [*rows, *(registers[bit] for bit in matrices)]]
+        lanes = selected + [0] * (LANE_BITS - len(selected))
+        pieces = pieces_of([*lanes, *(offset(basis) for basis in target.packed_bases("warp"))])
+        members = [combine([1 << b for b in [*range(inner), *matrices]], n) for n in range(1 << inner + len(matrices))]
+        vectors = []
+        for number in range(1 << len(higher)):
+            first = combine([1 << bit for bit in higher], number)
+            constant = combine([offset(registers[bit]) for bit in higher], number)
+            vectors.append((constant, tuple(first | member for member in members)))
+        additive = are_disjoint(pieces, (constant for constant, _ in vectors))
+        return MatrixLoad(1 << len(matrices), bool(trans), pieces, tuple(vectors), additive)
+    return None
+
+
+def steps_along_k(target: LinearLayout, element_bytes: int) -> list[int]:
+    """The register bits of an operand of tensor cores that tell apart its steps along K, which is where lanes begin."""
+    lanes = target.bases("lane")
+    if not any(lanes[0]):
+        return []
+    axis = next(dim for dim, index in enumerate(lanes[0]) if index)
+    bases = target.bases("register")
+    return [bit for bit, basis in enumerate(bases) if basis[axis] >= STEP_BYTES // element_bytes]
+
+
+def _orientations(target: LinearLayout, element_bytes: int) -> list[tuple[list[int], list[int]]]:
+    """The bases within a row of a matrix, and of its rows: as it is, and for 16 bits transposed."""
+    registers, lanes = target.packed_bases("register"), target.packed_bases("lane")
+    inner = log2(max(1, WORD_BYTES // element_bytes))
+    along, down = [*registers[:inner], *lanes[:2]], list(lanes[2:])
+    fits = element_bytes <= WORD_BYTES and len(registers) >= inner and not target.free_bits("register")
+    if not fits or len({*along, *down} - {0}) < inner + LANE_BITS:
+        return []
+    return [(along, down), (down, along)] if element_bytes == 2 else [(along, down)]

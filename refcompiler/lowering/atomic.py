@@ -24,7 +24,7 @@ def _scalar(state: Lowering, op: Atomic) -> None:
     mask = owned(state, None if op.mask is None else state.value(op.mask), state.num_warps * 32 - 1)
     operands = [state.value(o) for name, o in op.named_operands() if name != "mask"]
     old = state.op(op.name, *operands, mask, **{**op.attrs, "replicated": True})
-    if op.result in state.used:
+    if op.result in state.users:
         old = from_first(state, old)
     state.set(op.result, old)
 
@@ -42,7 +42,7 @@ def _block(state: Lowering, op: Atomic) -> None:
         if name != "mask"
     ]
     old = state.op(op.name, *operands, owned(state, mask, idle), **{**op.attrs, "replicated": bool(idle)})
-    if op.result in state.used:
+    if op.result in state.users:
         free = layout.free_bits("register")
         old = state.pick(old, [kept.index(r & ~free) for r in range(layout.num_registers)])
         if idle:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import COLUMNS, DEPTH_BITS, ROWS
 from refcompiler.dialects.tile.dot import Dot
@@ -9,6 +11,7 @@ from refcompiler.ir.core import Block, Constant, Value
 from refcompiler.ir.types import F32, I32, DType, element_of
 from refcompiler.layouts import LinearLayout, row_major, shared_access
 from refcompiler.lowering.exchange import element_bytes, stored
+from refcompiler.lowering.fragments import Fragments, step_registers
 from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
 from refcompiler.target import WARP_SIZE
 
@@ -25,27 +28,37 @@ def lower_dot(state: Lowering, op: Dot) -> None:
 
 
 def multiply_fragments(state: Lowering, op: Dot, acc: Value, wide: DType) -> Value:
-    """mma.sync over the tiles of each warp; "tf32x3" adds up three products of a coarse and a fine part."""
-    x, y = state.vector(op.x), state.vector(op.y)
-    element = element_of(op.x.type)
-    if element is not F32:
-        return _mma(state, op, x, y, acc)
-    coarse = [state.op("round_tf32", v) for v in (x, y)]
-    if op.input_precision == "tf32":
-        return _mma(state, op, *coarse, acc)
-    fine = [_rest(state, v, c) for v, c in zip((x, y), coarse, strict=True)]
-    acc = _mma(state, op, fine[0], coarse[1], acc)
-    acc = _mma(state, op, coarse[0], fine[1], acc)
-    return _mma(state, op, *coarse, acc)
+    """mma.sync step by step along K, so that few fragments are held at a time; "tf32x3" adds up three products of a
+    coarse and a fine part."""
+    left, right = (_steps(state, operand) for operand in (op.x, op.y))
+    for x, y in zip(left, right, strict=True):
+        if element_of(op.x.type) is not F32:
+            acc = _mma(state, x, y, acc)
+            continue
+        coarse = [state.op("round_tf32", v) for v in (x, y)]
+        if op.input_precision != "tf32":
+            fine = [_rest(state, v, c) for v, c in zip((x, y), coarse, strict=True)]
+            acc = _mma(state, fine[0], coarse[1], acc)
+            acc = _mma(state, coarse[0], fine[1], acc)
+        acc = _mma(state, *coarse, acc)
+    return acc
 
 
-def _mma(state: Lowering, op: Dot, a: Value, b: Value, c: Value) -> Value:
-    """The op on registers, which have the order of its fragments."""
-    element = element_of(op.x.type)
+def _steps(state: Lowering, operand: Value) -> Iterator[Value]:
+    """The fragments of an operand for one step along K after the other."""
+    value = state.value(operand)
+    if not isinstance(value, Fragments):
+        value = state.vector(operand)
+    for registers in step_registers(layout_of(operand), element_bytes(operand)):
+        yield value.step(state, registers) if isinstance(value, Fragments) else state.pick(value, registers)
+
+
+def _mma(state: Lowering, a: Value, b: Value, c: Value) -> Value:
+    """One step along K on registers, which have the order of its fragments."""
+    element = element_of(a.type)
     shape = (ROWS, COLUMNS, DEPTH_BITS // element.bits)
-    along_k = op.depth // shape[2]
     of_a, of_b = shape[0] * shape[2] // WARP_SIZE, shape[1] * shape[2] // WARP_SIZE
-    tiles = (count_of(a.type) // (of_a * along_k), count_of(b.type) // (of_b * along_k), along_k)
+    tiles = (count_of(a.type) // of_a, count_of(b.type) // of_b, 1)
     return state.op("mma_sync", a, b, c, shape=shape, tiles=tiles, tf32=element is F32)
 
 

@@ -22,8 +22,10 @@ from refcompiler.layouts import (
     row_major,
     shared_access,
 )
+from refcompiler.layouts.matrices import matrix_exchange
+from refcompiler.lowering.fragments import Fragments, is_operand, moves_matrices, taken
 from refcompiler.lowering.memory import owned
-from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
+from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 POINTER_BYTES = 8
 
@@ -41,7 +43,14 @@ def lower_convert(state: Lowering, op: Op) -> None:
         return
     if op.name == "reshape":
         source = source.reshape(target.shape)
-    state.set(op.result, convert(state, state.value(op.x), conversion(source, target, element_bytes(op.x))))
+    plan, value = conversion(source, target, element_bytes(op.x)), state.value(op.x)
+    if plan.shared is None or isinstance(value, Constant):
+        state.set(op.result, convert(state, value, plan))
+        return
+    movable = moves_matrices(element_of(op.x.type)) and is_operand(state, op)
+    exchange = (matrix_exchange(source, target, element_bytes(op.x)) if movable else None) or plan.shared
+    buffer = stored(state, value, exchange.store, exchange.layout.size("offset"))
+    state.values[op.result] = taken(state, op, Fragments(buffer, None, exchange.load))
 
 
 @lowers("broadcast")
@@ -185,8 +194,4 @@ def stored(state: Lowering, value: Value, store: SharedAccess, size: int) -> Val
 
 def from_shared(state: Lowering, buffer: Value, plan: SharedExchange) -> Value:
     """The registers that every thread loads from the buffer."""
-    load = plan.load
-    index = state.index(load.pieces, [constant for constant, _ in load.vectors], load.additive)
-    order = [register for _, vector in load.vectors for register in vector]
-    loaded = state.op("ld_shared", buffer, state.splat(index, len(load.vectors)), width=load.vector)
-    return state.pick(loaded, inverse(order))
+    return Fragments(buffer, None, plan.load).all(state)

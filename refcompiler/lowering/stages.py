@@ -7,9 +7,9 @@ from math import prod
 from refcompiler.dialects.stages import StageCommit, StageCopy, Stages, StageTake, StageWait
 from refcompiler.ir.core import Value
 from refcompiler.layouts import shared_access
-from refcompiler.lowering.exchange import element_bytes
+from refcompiler.lowering.fragments import Fragments, shared_load, taken
 from refcompiler.lowering.memory import owned
-from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
+from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 
 @lowers("stages")
@@ -25,11 +25,12 @@ def lower_stage_copy(state: Lowering, op: StageCopy) -> None:
     size = state.value(op.buffer).type.element.itemsize
     store = shared_access(side, op.shared, size, store=True, widest=op.width)
     leaders = [registers[0] for _, registers in store.vectors]
+    index = state.index(store.pieces, [constant for constant, _ in store.vectors], store.additive)
     mask = None if op.mask is None else state.compute_for(state.value(op.mask), leaders)
     state.builder.op(
         "cp_async",
         state.value(op.buffer),
-        _places(state, op, store),
+        state.splat(state.op("add", index, _first(state, op)), len(leaders)),
         state.splat(state.compute_for(state.value(op.pointer), leaders), len(leaders)),
         owned(state, mask, store.idle_threads),
         width=store.vector,
@@ -38,17 +39,13 @@ def lower_stage_copy(state: Lowering, op: StageCopy) -> None:
 
 @lowers("stage_take")
 def lower_stage_take(state: Lowering, op: StageTake) -> None:
-    load = shared_access(layout_of(op.result), op.shared, element_bytes(op.result), store=False)
-    loaded = state.op("ld_shared", state.value(op.buffer), _places(state, op, load), width=load.vector)
-    order = [register for _, vector in load.vectors for register in vector]
-    state.set(op.result, state.pick(loaded, inverse(order)))
+    load = shared_load(layout_of(op.result), op.shared, op.result.type.element)
+    state.values[op.result] = taken(state, op, Fragments(state.value(op.buffer), _first(state, op), load))
 
 
-def _places(state: Lowering, op: StageCopy | StageTake, access) -> Value:
-    """Where each access of this thread is in the buffer."""
-    index = state.index(access.pieces, [constant for constant, _ in access.vectors], access.additive)
-    first = state.op("mul", state.value(op.stage), state.constant(prod(op.shared.shape)))
-    return state.splat(state.op("add", index, first), len(access.vectors))
+def _first(state: Lowering, op: StageCopy | StageTake) -> Value:
+    """Where the stage begins in the buffer."""
+    return state.op("mul", state.value(op.stage), state.constant(prod(op.shared.shape)))
 
 
 @lowers("stage_commit")

@@ -10,7 +10,7 @@ from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.simt.registers import count_of, registers
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.rewriter import uses
+from refcompiler.ir.rewriter import users
 from refcompiler.ir.types import BF16, F16, F32, I32, BlockType, DType, RegType, element_of, with_element
 from refcompiler.layouts import LinearLayout, Piece
 
@@ -56,18 +56,25 @@ class Lowering:
         self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
         self.builder = Builder(self.new.body)
         self._thread: Value | None = None
-        self.used = uses(func).keys()
         self.rings: dict[Value, Any] = {}
+        self.users = users(func)
+        self.open: set[Op] = set()  # the ops of the block that is being lowered
 
     def run(self) -> Func:
         self.block(self.old.body)
         return self.new
 
     def block(self, block: Block) -> None:
+        outer, self.open = self.open, set(block.ops)
         for op in block.ops:
             if not op.terminator:
                 with self.builder.at(op.span):
                     LOWERINGS[op.name](self, op)
+        self.open = outer
+
+    def in_block(self, op: Op) -> bool:
+        """Whether ``op`` is lowered in the same block as the current one."""
+        return op in self.open
 
     # --- values
     def value(self, old: Value) -> Value:
@@ -85,7 +92,7 @@ class Lowering:
         return self.builder.value("splat", value, types=[RegType(value.type, count)])
 
     def set(self, old: Value, new: Value) -> None:
-        if not isinstance(new, Constant | SharedBlock) and new.name is None:
+        if isinstance(new, Value) and not isinstance(new, Constant) and new.name is None:
             new.name = old.name
         self.values[old] = new
 

@@ -1,0 +1,101 @@
+"""Operands of tensor cores that stay in shared memory until the steps of a product that multiply them."""
+
+from __future__ import annotations
+
+from refcompiler.ir.core import Op, Value
+from refcompiler.ir.types import BOOL, DType
+from refcompiler.layouts import LinearLayout, SharedAccess
+from refcompiler.layouts.matrices import MatrixLoad, matrix_load, steps_along_k
+from refcompiler.layouts.shared import shared_access
+from refcompiler.lowering.state import Lowering, inverse, layout_of
+
+WIDEST_BITS = 32  # of an element that ldmatrix moves
+
+
+def shared_load(target: LinearLayout, layout: LinearLayout, element: object) -> SharedAccess | MatrixLoad:
+    """How the threads of ``target`` read a block of numbers from shared memory: by matrices if they can."""
+    size = element.itemsize if isinstance(element, DType) else 8
+    by_matrices = matrix_load(target, layout, size) if moves_matrices(element) else None
+    plain = shared_access(target, layout, size, store=False)
+    if by_matrices is None or len(by_matrices.vectors) >= len(plain.vectors):
+        return plain
+    return by_matrices
+
+
+def moves_matrices(element: object) -> bool:
+    """Whether ldmatrix moves elements of that type."""
+    return isinstance(element, DType) and element is not BOOL and element.bits <= WIDEST_BITS
+
+
+def loaded(
+    state: Lowering, buffer: Value, first: Value | None, load: SharedAccess | MatrixLoad, accesses: list[int]
+) -> Value:
+    """What the accesses with these numbers give, from the element ``first`` of the buffer on; the elements of an access
+    beside each other."""
+    constants = [load.vectors[access][0] for access in accesses]
+    index = state.index(load.pieces, constants, load.additive)
+    if first is not None:
+        index = state.op("add", index, first)
+    index = state.splat(index, len(accesses))
+    if isinstance(load, MatrixLoad):
+        return state.op("ldmatrix", buffer, index, count=load.count, trans=load.trans)
+    return state.op("ld_shared", buffer, index, width=load.vector)
+
+
+class Fragments:
+    """A block in shared memory, from element ``first`` of a buffer on, that threads read by ``load``."""
+
+    def __init__(self, buffer: Value, first: Value | None, load: SharedAccess | MatrixLoad):
+        self.buffer, self.first, self.load = buffer, first, load
+
+    def all(self, state: Lowering) -> Value:
+        """The registers of the whole block."""
+        given = loaded(state, self.buffer, self.first, self.load, list(range(len(self.load.vectors))))
+        return state.pick(given, inverse([register for _, vector in self.load.vectors for register in vector]))
+
+    def step(self, state: Lowering, registers: list[int]) -> Value:
+        """The registers of one step along K, in that order."""
+        wanted = set(registers)
+        accesses = [n for n, (_, vector) in enumerate(self.load.vectors) if wanted & set(vector)]
+        given = loaded(state, self.buffer, self.first, self.load, accesses)
+        order = [register for n in accesses for register in self.load.vectors[n][1]]
+        places = {register: place for place, register in enumerate(order)}
+        return state.pick(given, [places[register] for register in registers])
+
+
+def step_registers(target: LinearLayout, element_bytes: int) -> list[list[int]]:
+    """The registers of each step along K of an operand's fragments, in their order."""
+    bits = steps_along_k(target, element_bytes)
+    mask = sum(1 << bit for bit in bits)
+    found: dict[int, list[int]] = {}
+    for register in range(target.num_registers):
+        found.setdefault(register & mask, []).append(register)
+    return [found[key] for key in sorted(found)]
+
+
+def is_operand(state: Lowering, op: Op) -> bool:
+    """Whether what ``op`` gives is an operand of products on tensor cores and nothing else, also transposed."""
+    return bool(users := _products(state, op)) and None not in users
+
+
+def taken(state: Lowering, op: Op, fragments: Fragments) -> Fragments | Value:
+    """What ``op`` gives: fragments that stay in shared memory where products in the same block alone read it, step by
+    step; else the registers of the block."""
+    target, vectors = layout_of(op.result), fragments.load.vectors
+    if not is_operand(state, op) or not all(user is not None and state.in_block(user) for user in _products(state, op)):
+        return fragments.all(state)
+    steps = [set(step) for step in step_registers(target, op.result.type.element.itemsize)]
+    apart = all(any(step >= set(vector) for step in steps) for _, vector in vectors)
+    return fragments if apart else fragments.all(state)
+
+
+def _products(state: Lowering, op: Op) -> list[Op | None]:
+    """The products that read what ``op`` gives; None stands for anything else."""
+    found: list[Op | None] = []
+    for user in state.users.get(op.result, []):
+        if user.name == "trans":
+            found += _products(state, user)
+        else:
+            multiplies = user.name == "dot" and user.strategy == "mma" and op.result is not user.acc
+            found.append(user if multiplies else None)
+    return found
