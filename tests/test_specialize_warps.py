@@ -193,3 +193,36 @@ def test_loops_share_rings():
         s = product(q[head], k[head].T)
         s[:, 64:] *= -1
         np.testing.assert_array_equal(out[head, :64], product(s, v[head])[:64])
+
+
+@triton.jit
+def turned(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, T: tl.constexpr, P: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    m = tl.program_id(0) * BM
+    acc = tl.zeros((BM, BN), T)
+    for k in range(0, K, BK):
+        acc = tl.dot(left.load([m, k]), right.load([0, k]).T, acc, input_precision=P)
+    out.store([m, 0], acc)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "total", "depth", "precision", "served"),
+    [
+        (np.float16, tl.float32, 64, None, True),
+        (ml_dtypes.float8_e4m3fn, tl.float32, 128, None, True),
+        (ml_dtypes.float8_e5m2, tl.float32, 256, None, True),  # joins f32 twice
+        (np.int8, tl.int32, 64, None, True),
+        (np.float32, tl.float32, 64, "tf32", True),
+        (np.float32, tl.float32, 32, "ieee", False),
+    ],
+)
+def test_dtypes(dtype, total, depth, precision, served):
+    rng = np.random.default_rng(depth)
+    a, b = (rng.integers(-4, 5, (rows, 256)).astype(dtype) for rows in (128, 64))
+    c = np.zeros((128, 64), np.int32 if total is tl.int32 else np.float32)
+    options = {"BM": 64, "BN": 64, "BK": depth, "T": total, "P": precision, "num_warps": 4, "num_stages": 2}
+    kernel = turned[(2,)](a, b, c, 128, 64, 256, **options, backend="simt")
+    assert ("wgmma" in kernel.asm["simt"]) is served
+    np.testing.assert_array_equal(c, product(a, b.T))

@@ -18,11 +18,12 @@ from refcompiler.dialects.tile.descriptor import (
     without_ones,
 )
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import BF16, F16, F32, BlockType, DType, PointerType, element_of, shape_of
+from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, I32, BlockType, DType, PointerType, element_of, shape_of
 from refcompiler.layouts import swizzle_bytes
 
 WARPS = 4  # of a warpgroup
 ROWS = 64  # of a product of one warpgroup
+STEP_BYTES = 32  # of k in one instruction
 MAX_COLUMNS = 256  # of one instruction
 BOX_ROW_BYTES = 128  # of what is copied out
 BARRIER_BYTES = 16  # of one slot: full, empty
@@ -228,15 +229,22 @@ class _Planner:
     # --- products
     def is_product(self, dot: Op, loads: Any) -> bool:
         """Whether the warpgroups can compute it from shared memory."""
+        if len(shape_of(dot.x.type)) != 2 or origin(dot.y) not in loads:
+            return False
         (m, k), (_, n) = shape_of(dot.x.type), shape_of(dot.y.type)
         dtype = element_of(dot.x.type)
-        fits = m % (ROWS * self.warpgroups) == 0 and k % 16 == 0 and n % 8 == 0 and is_power(m * k * n)
-        fits = fits and n <= MAX_COLUMNS and dtype in (F16, BF16) and element_of(dot.result.type) is F32
-        return fits and origin(dot.y) in loads
+        fits = m % (ROWS * self.warpgroups) == 0 and k * dtype.itemsize % STEP_BYTES == 0 and n % 8 == 0
+        if not fits or n > MAX_COLUMNS or not is_power(m * k * n) or element_of(dot.result.type) is not sum_of(dot):
+            return False
+        if dtype in (F16, BF16):
+            return True
+        # instructions on other dtypes take both operands with elements along k next to each other
+        return origin(dot.x) in loads and not is_turned(dot.x) and is_turned(dot.y) and (dtype is not I8 or n % 16 == 0)
 
     def is_chain(self, dot: Op, loads: Any) -> bool:
         """Whether its result is only added to in the next iteration of the loop around it, so that it may still be on
-        its way when the next one begins; the only product in that loop, with both operands in shared memory."""
+        its way when the next one begins; the only product in that loop, with both operands in shared memory. Sums of
+        float8 are complete when they join those of float32."""
         block = self.block_of[dot]
         loop = block.owner
         if shape_of(dot.x.type)[0] != ROWS * self.warpgroups:
@@ -245,6 +253,7 @@ class _Planner:
             not isinstance(loop, For)
             or not _counts_up(loop)
             or origin(dot.x) not in loads
+            or element_of(dot.x.type) in FLOATS8
             or dot.acc not in loop.body.args[1:]
         ):
             return False
@@ -253,6 +262,23 @@ class _Planner:
         only = self.users.get(dot.acc, []) == [dot] and self.users.get(dot.result, []) == [end]
         alone = [op for op in loop.body.walk() if op.name == "dot"] == [dot]
         return only and alone and end.operands.count(dot.result) == 1 and end.operands[slot] is dot.result
+
+
+def sum_of(dot: Op) -> DType | None:
+    """The dtype in which tensor cores of a warpgroup add up a product; None where they do not serve it."""
+    dtype = element_of(dot.x.type)
+    if dtype in (F16, BF16) or dtype in FLOATS8 or (dtype is F32 and dot.input_precision == "tf32"):
+        return F32
+    return I32 if dtype is I8 else None
+
+
+def is_turned(value: Value) -> bool:
+    """Whether the axes of a block lie in memory the other way round."""
+    turned = False
+    while isinstance(value.owner, Op) and is_view(value.owner):
+        turned ^= value.owner.name == "trans"
+        value = value.owner.x
+    return turned
 
 
 def origin(value: Value | None) -> Op | None:

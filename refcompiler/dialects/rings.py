@@ -125,8 +125,8 @@ class RingRelease(RingOp, name="ring_release", effects={"wait"}, levels=BLOCKS):
 
 
 class WarpgroupDot(Op, name="warpgroup_dot", effects={"wgmma"}, explicit_type=True, levels=BLOCKS):
-    """``acc`` + ``x`` ``y`` by the tensor cores of all warpgroups together, in f32 (PTX wgmma). ``y`` is in shared
-    memory, ``x`` there or in registers. ``asynchronous``: the result is complete, and what it reads may be
+    """``acc`` + ``x`` ``y`` by the tensor cores of all warpgroups, in f32 or i32 (PTX wgmma). ``y`` is in shared memory
+    and ``x`` there or in registers. ``asynchronous``: the result is complete, and what it reads may be
     overwritten, only after a ``warpgroup_wait``; until then it may only be added to."""
 
     x = operand()
@@ -135,12 +135,12 @@ class WarpgroupDot(Op, name="warpgroup_dot", effects={"wgmma"}, explicit_type=Tr
     asynchronous = attr(bool, False)
 
     def verify(self, require) -> None:
-        left, right, result = shape_of(self.x.type), shape_of(self.y.type), self.result.type
-        fits = len(left) == len(right) == 2 and left[1] == right[0] and shape_of(result) == (left[0], right[1])
-        require(fits, "ir.type", lambda: f"warpgroup_dot of {self.x.type} and {self.y.type} is no {result}")
-        require(element_of(self.x.type) == element_of(self.y.type), "ir.type", "warpgroup_dot of two dtypes")
-        require(element_of(result) is F32, "ir.type", "warpgroup_dot adds up in f32")
-        same = self.acc is None or (shape_of(self.acc.type), element_of(self.acc.type)) == (shape_of(result), F32)
+        left, right, result = shape_of(self.x.type), shape_of(self.y.type), shape_of(self.result.type)
+        fits = len(left) == len(right) == 2 and left[1] == right[0] and result == (left[0], right[1])
+        require(fits, "ir.type", lambda: f"warpgroup_dot of {self.x.type} and {self.y.type} is no {self.result.type}")
+        total = element_of(self.result.type)
+        require(total in (F32, I32), "ir.type", "warpgroup_dot adds up in f32 or i32")
+        same = self.acc is None or (shape_of(self.acc.type), element_of(self.acc.type)) == (result, total)
         require(same, "ir.type", "the accumulator has the type of the result", "acc")
 
 

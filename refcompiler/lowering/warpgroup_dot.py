@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
 from refcompiler.ir.core import Value
-from refcompiler.ir.types import element_of, shape_of
+from refcompiler.ir.types import FLOATS8, element_of, shape_of
 from refcompiler.layouts import LinearLayout
 from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers
 
-ROWS, DEPTH = 64, 16  # of an instruction on 16-bit elements
+ROWS, STEP_BYTES = 64, 32  # of an instruction, and of k in each row
+PROMOTED = 128  # products of float8 that are added before they join a sum of f32
 WARPGROUP_BITS = 7  # of a thread's index below the number of its warpgroup
 
 
@@ -47,28 +49,44 @@ def tile_of(layout: LinearLayout) -> Tile:
 
 @lowers("warpgroup_dot")
 def lower_warpgroup_dot(state: Lowering, op: WarpgroupDot) -> None:
-    """One op for each tile of 64 rows that a warpgroup has."""
-    (rows, depth), itemsize = shape_of(op.x.type), element_of(op.x.type).itemsize
-    warpgroups = state.num_warps // 4
-    tiles = rows // (ROWS * warpgroups)
-    right = tile_of(layout_of(op.y))
-    buffer: SharedBlock = state.values[op.y]
-    fields: dict[str, Any] = {"n": shape_of(op.y.type)[1], "k_steps": depth // DEPTH, "swizzle": right.wide * itemsize}
-    fields |= {"b_major": "kn"[right.axis], "b_stride": right.stride}
+    """One op for each tile of 64 rows that a warpgroup has. Sums of float8, which have fewer bits, are added in f32."""
+    rows, depth = shape_of(op.x.type)
+    element = element_of(op.x.type)
+    tiles = rows // (ROWS * state.num_warps // 4)
     acc = None if op.acc is None else state.vector(op.acc)
-    state.builder.op("wgmma_fence")
-    results = []
-    for tile in range(tiles):
-        own = None if acc is None else part(state, acc, tile, tiles)
-        left, more = _left(state, op, tile, tiles)
-        results.append(state.op("wgmma", own, *left, buffer.buffer, buffer.index, **fields, **more))
-    state.builder.op("wgmma_commit")
-    if not op.asynchronous:
-        results = state.builder.op("wgmma_wait", *results).results
+    parts = [None if acc is None else part(state, acc, tile, tiles) for tile in range(tiles)]
+    if element not in FLOATS8:
+        results = _products(state, op, parts, 0, depth)
+        if not op.asynchronous:
+            results = state.builder.op("wgmma_wait", *results).results
+    else:
+        results = parts
+        for start in range(0, depth, PROMOTED):
+            sums = _products(state, op, [None] * tiles, start, min(depth, PROMOTED))
+            sums = state.builder.op("wgmma_wait", *sums).results
+            results = [s if r is None else state.op("add", r, s) for r, s in zip(results, sums, strict=True)]
     state.set(op.result, results[0] if tiles == 1 else state.op("pack", *results))
 
 
-def _left(state: Lowering, op: WarpgroupDot, tile: int, tiles: int) -> tuple[list[Value | None], dict[str, Any]]:
+def _products(state: Lowering, op: WarpgroupDot, parts: Sequence[Value | None], start: int, depth: int) -> list[Value]:
+    """The group of products along ``depth`` elements from ``start`` on, added to ``parts``; on their way."""
+    itemsize, tile = element_of(op.y.type).itemsize, tile_of(layout_of(op.y))
+    right: SharedBlock = state.values[op.y]
+    index = state.op("add", right.index, state.constant(tile.offset(start, 0))) if start else right.index
+    fields: dict[str, Any] = {"n": shape_of(op.y.type)[1], "k_steps": depth * itemsize // STEP_BYTES}
+    fields |= {"swizzle": tile.wide * itemsize, "b_major": "kn"[tile.axis], "b_stride": tile.stride}
+    state.builder.op("wgmma_fence")
+    results = []
+    for number, own in enumerate(parts):
+        left, more = _left(state, op, number, len(parts), start)
+        results.append(state.op("wgmma", own, *left, right.buffer, index, **fields, **more))
+    state.builder.op("wgmma_commit")
+    return results
+
+
+def _left(
+    state: Lowering, op: WarpgroupDot, tile: int, tiles: int, start: int
+) -> tuple[list[Value | None], dict[str, Any]]:
     """The left operand of a tile of 64 rows: its place in shared memory, or its registers."""
     value = state.values[op.x]
     if not isinstance(value, SharedBlock):
@@ -76,8 +94,8 @@ def _left(state: Lowering, op: WarpgroupDot, tile: int, tiles: int) -> tuple[lis
     found = tile_of(layout_of(op.x))
     warpgroups = state.num_warps // 4
     index = value.index
-    if tile:
-        index = state.op("add", index, state.constant(found.offset(ROWS * warpgroups * tile, 0)))
+    if tile or start:
+        index = state.op("add", index, state.constant(found.offset(ROWS * warpgroups * tile, start)))
     if warpgroups > 1:  # powers of two, so that each warpgroup begins as many elements after the one before it
         number = state.op("shr", state.thread, state.constant(WARPGROUP_BITS))
         index = state.op("add", index, state.op("mul", number, state.constant(found.offset(ROWS, 0))))
