@@ -74,6 +74,14 @@ def test_dimensions_go_to_the_driver_from_the_innermost_outwards(encoded):
     assert (interleave, swizzle, fill) == (0, cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B, 0)
 
 
+def test_one_dimension_goes_to_the_driver_with_a_stride_that_it_does_not_read(encoded):
+    line = TensorMap("x", "i32", (("param", "n"),), (), (32,))
+    params = (Param("x", "pointer", "i32"), Param("n", "scalar", "i32"), Param("m", "tensor_map", tensor_map=line))
+    tensor_maps.TensorMaps(KernelABI(params), "f").encoded([1 << 20, 100])
+    _, rank, _, extents, strides, *_ = encoded[0]
+    assert (rank, [*map(int, extents)], len(strides)) == (1, [100], 1)
+
+
 def test_equal_launches_share_a_map_and_few_are_kept(encoded, monkeypatch):
     maps = tensor_maps.TensorMaps(ABI, "matmul")
     assert maps.encoded([1 << 20, 8, 8]) == maps.encoded([1 << 20, 8, 8]) and len(encoded) == 1

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import disjoint_parameters
 from refcompiler.analysis.host_values import host_expression
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import (
+    ALIGNMENT,
     BoxAccess,
     DescriptorLoad,
     DescriptorStore,
@@ -83,6 +85,7 @@ class _Planner:
     def __init__(self, func: Func, context: Any):
         self.func, self.context = func, context
         self.warpgroups = context.num_warps // WARPS
+        self.axis = AxisAnalysis(func)
         self.block_of: dict[Op, Block] = {}
         self.users: dict[Value, list[Op]] = {}
         for block in _blocks(func.body):
@@ -143,7 +146,8 @@ class _Planner:
         )
 
     def is_mapped(self, access: BoxAccess) -> bool:
-        """Whether a tensor map can describe its array, and boxes of one its block."""
+        """Whether a tensor map can describe its array, and boxes of one its block: such as begin at multiples of 16
+        bytes in a row, for the machine stops at others."""
         made = access.pointer.owner
         if not isinstance(made, MakeDescriptor) or made.padding != "zero":
             return False
@@ -153,6 +157,7 @@ class _Planner:
         rows, columns = sizes
         itemsize = made.base.type.pointee.itemsize
         fits = rows <= MAX_COLUMNS and rows % 8 == 0 and columns * itemsize % 32 == 0 and is_power(rows * columns)
+        fits = fits and self.axis.of(access.offsets[-1]).divisor * itemsize % ALIGNMENT == 0
         known = all(host_expression(v, self.func) is not None for v in made.sizes)
         return fits and known and base_parameter(made, self.func) is not None
 

@@ -56,7 +56,7 @@ def encode(tensor: Placed) -> bytes:
         len(extents),
         _zeros() if tensor.empty else tensor.address,
         [cuda.cuuint64_t(n) for n in extents],
-        [cuda.cuuint64_t(n) for n in strides],
+        [cuda.cuuint64_t(n) for n in strides or (CHUNK,)],  # one dimension has none, and the driver wants an address
         [cuda.cuuint32_t(n) for n in box],
         [cuda.cuuint32_t(1)] * len(box),
         cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

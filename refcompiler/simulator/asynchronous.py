@@ -18,6 +18,7 @@ from refcompiler.dialects.simt.asynchronous import (
     TmaLoad,
     TmaStore,
 )
+from refcompiler.dialects.simt.tensor_maps import CHUNK
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.types import element_of
@@ -199,6 +200,9 @@ def _box(m: Machine, op: TmaLoad | TmaStore, lane: int):
     tensor = copies_of(m).maps[op.map.owner.descriptor]
     coordinates = [_number(m, c, lane) for c in op.coordinates]
     size, index = tensor.map.element.itemsize, _number(m, op.index, lane)
+    if coordinates[-1] * size % CHUNK:
+        what = f"{m.thread(lane)} copies a box at element {coordinates[-1]} of rows, {coordinates[-1] * size} bytes in"
+        raise m.error(op, "exec.tensor_maps#E3", what, notes=[f"boxes begin at multiples of {CHUNK} bytes in a row"])
     count, elements = op.buffer.type.count, tensor.map.box_bytes // element_bytes(op.buffer.type)
     if not 0 <= index <= count - elements:
         what = f"{m.thread(lane)} copies elements {index} to {index + elements - 1} of a buffer of {count} elements"

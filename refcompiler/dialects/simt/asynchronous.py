@@ -223,7 +223,8 @@ class TensorMapOp(Op, name="tensor_map", levels=SIMT):
 
 
 class TmaOp(PtxOp):
-    """A copy of a box whose first element has ``coordinates``, from the outermost dimension inwards."""
+    """A copy of a box whose first element has ``coordinates``, from the outermost dimension inwards; the last one is at
+    a multiple of 16 bytes."""
 
     def check_box(self, require) -> None:
         rank = len(self.box)
