@@ -187,3 +187,22 @@ def test_failures_are_told_and_stop_nobody_else(gpu, line, monkeypatch):
     monkeypatch.setattr(peers, "call_of", lambda name, line: doubling(gpu, "torch", 300.0))
     found = measuring.measure(line, ["torch"], 0.001, seed=1).to_json()
     assert [c["status"] for c in found["contestants"]] == ["failed", "absent"] and found["launches"] == 0
+
+
+def test_a_gpu_that_fails_ends_a_line_and_not_the_run(gpu, line, monkeypatch):
+    contestants(monkeypatch, ours=doubling(gpu, "ours", 300.0), torch=doubling(gpu, "torch", 300.0))
+
+    def failed():
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(gpu.torch.cuda, "synchronize", failed)
+    found = measuring.measure(line, ["torch"], 0.001, seed=1).to_json()
+    assert [(c["name"], c["status"]) for c in found["contestants"]] == [("ours", "failed")]
+    assert "illegal memory access" in found["contestants"][0]["why"]
+
+
+def test_a_result_that_cannot_be_looked_at_fails_its_contestant_only(gpu, line, monkeypatch):
+    contestants(monkeypatch, ours=doubling(gpu, "ours", 300.0), torch=lambda a: gpu.do("torch", 300.0) or "no array")
+    found = measuring.measure(line, ["torch"], 0.001, seed=1)
+    assert [c.status for c in found.contestants] == ["right", "failed"]
+    assert "while verifying" in found.contestants[1].why

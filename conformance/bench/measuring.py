@@ -6,6 +6,7 @@ different arguments. Before each sample the L2 cache is overwritten, which also 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -66,11 +67,22 @@ def release() -> None:
     import torch
 
     gc.collect()
-    torch.cuda.empty_cache()
+    with contextlib.suppress(RuntimeError):  # of a GPU that failed, which the next line will tell
+        torch.cuda.empty_cache()
 
 
 def measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Measured:
-    """Measure `ours` and the named peers for about so many seconds, then verify what they left."""
+    """Measure `ours` and the named peers for about so many seconds, then verify what they left.
+
+    Whatever goes wrong (memory that does not suffice, a GPU that failed) is our failure on this line; others go on.
+    """
+    try:
+        return _measure(line, names, seconds, seed)
+    except Exception as error:
+        return Measured(line, [Contestant("ours", status="failed", why=_first_line(error))])
+
+
+def _measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Measured:
     import torch
 
     count = max(1, min(MOST_SETS, math.ceil(WORKING_SET / max(1, line.array_bytes))))
@@ -89,8 +101,11 @@ def measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Meas
     measured.how = _prepare(ready, sets, measured.launches)
     _rounds(ready, flush, measured, seconds)
     for c in ready:
-        c.status, why, c.slack = verify(line, c, sets, seed)
-        c.why = why or c.why
+        try:
+            c.status, why, c.slack = verify(line, c, sets, seed)
+            c.why = why or c.why
+        except Exception as error:
+            c.status, c.why = "failed", f"while verifying: {_first_line(error)}"
     return measured
 
 
