@@ -10,10 +10,11 @@ from stand_ins import Tensor
 import refcompiler as triton
 import refcompiler.language as tl
 from oracles.casts import convert
-from refcompiler import ShapeDtype, pipeline
+from refcompiler import ShapeDtype, pipeline, toolchain
 from refcompiler.errors import CompileError, LaunchError
 from refcompiler.ir.types import FLOATS8, element_of
 from refcompiler.jit import from_source
+from refcompiler.kernels.tiles import configuration
 from refcompiler.runtime import Param, describe
 from refcompiler.runtime.abi import convert_scalar
 from refcompiler.runtime.arrays import dtype_name
@@ -159,3 +160,71 @@ def test_the_instruction_is_refused_where_it_is_not():
     assert "mma.sync" in pipeline.emit(simt, "cuda", TARGETS["sm_89"])
     with pytest.raises(CompileError, match="mma_sync needs an architecture with fp8 mma, sm_80 has none"):
         pipeline.emit(simt, "cuda", TARGETS["sm_80"])
+
+
+@triton.jit
+def boxes(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BN, BK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BM, BN])
+    for tile in range(tl.program_id(0), tl.cdiv(M, BM) * tl.cdiv(N, BN), tl.num_programs(0)):
+        m = tile // tl.cdiv(N, BN) * BM
+        n = tile % tl.cdiv(N, BN) * BN
+        acc = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            acc = tl.dot(left.load([m, k]), right.load([n, k]).T, acc)
+        out.store([m, n], acc)
+
+
+@triton.jit
+def boxes_across_k(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    right = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(left.load([0, k]), right.load([k, 0]), acc)
+    tl.store(c + tl.arange(0, BM)[:, None] * N + tl.arange(0, BN)[None, :], acc)
+
+
+def whole(*shape, dtype):
+    return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(NUMPY[dtype])
+
+
+@pytest.mark.parametrize(("left", "right"), [("f8e4m3", "f8e4m3"), ("f8e5m2", "f8e4m3")])
+@pytest.mark.parametrize(
+    ("shape", "block", "warps"),
+    [
+        ((64, 64, 128), (64, 64, 64), 4),
+        ((200, 72, 144), (64, 32, 128), 4),  # clipped at every edge
+        ((128, 64, 192), (128, 64, 32), 8),  # two warpgroups, narrow rows
+        ((128, 64, 256), (128, 64, 128), 4),  # two tiles of a warpgroup
+        ((64, 32, 0), (64, 32, 64), 4),  # a loop that does not run
+    ],
+)
+def test_products_of_warpgroups(shape, block, warps, left, right):
+    (m, n, k), (bm, bn, bk) = shape, block
+    a, b, c = whole(m, k, dtype=left), whole(n, k, dtype=right), np.full((m, n), np.nan, np.float32)
+    kernel = boxes[(2,)](a, b, c, m, n, k, BM=bm, BN=bn, BK=bk, num_warps=warps, num_stages=3, backend="simt")
+    assert "= wgmma " in kernel.asm["simt"]
+    assert (c == a.astype("f8") @ b.astype("f8").T).all()
+
+
+def test_warpgroups_read_along_k_only():
+    a, b, c = whole(64, 128, dtype="f8e4m3"), whole(128, 64, dtype="f8e4m3"), np.zeros((64, 64), np.float32)
+    kernel = boxes_across_k[(1,)](a, b, c, 64, 64, 128, BM=64, BN=64, BK=64, num_warps=4, backend="simt")
+    assert "= wgmma " not in kernel.asm["simt"] and "= mma_sync " in kernel.asm["simt"]
+    assert (c == a.astype("f8") @ b.astype("f8")).all()
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_machine_code_of_warpgroups(backend):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="the compiler wheels are not installed")
+    if backend == "mlir":
+        pytest.importorskip("mlir.ir", reason="the MLIR wheels are not installed")
+    types = "a:*f8e4m3:16,b:*f8e4m3:16,c:*f32:16,M:i32:16,N:i32:16,K:i32:16"
+    chosen = configuration(8192, 8192, 8192, 1, 1, "sm_90a", 132, "tf32", float8=True)
+    values = {name: chosen[name] for name in ("BM", "BN", "BK")}
+    options = {name: chosen[name] for name in ("num_warps", "num_stages")}
+    kernel = boxes.compile(types, values, arch="sm_90a", backend=backend, **options)
+    mix = toolchain.instruction_mix(kernel.asm["sass"])
+    assert mix["QGMMA"] and not mix["LDL"] and not mix["STL"] and kernel.resources["spill_bytes"] == 0

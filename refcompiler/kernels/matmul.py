@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.errors import LaunchError
-from refcompiler.ir.types import DTYPES
+from refcompiler.ir.types import DTYPES, FLOATS8
 from refcompiler.kernels.arrays import empty, multiprocessors
 from refcompiler.kernels.tiles import configuration
 from refcompiler.runtime import ArrayInfo, describe, native_arch
@@ -298,7 +298,9 @@ def matmul(
     z = operand(c, "out")
     arch = DEFAULT_TARGET.name if left.device is None else native_arch(left.device)
     programs = multiprocessors(left.device)
-    given = configuration(x.rows, y.columns, x.columns, batches, x.item_bytes, arch, programs, precision) | options
+    float8 = DTYPES[left.dtype] in FLOATS8
+    given = configuration(x.rows, y.columns, x.columns, batches, x.item_bytes, arch, programs, precision, float8)
+    given |= options
     splits = given.pop("SPLITS")
     given |= {"HAS_BIAS": bias is not None, "PRECISION": precision, "ACTIVATION": activation}
     product = Product(a, b, out, a if bias is None else bias, x, y, z, given)

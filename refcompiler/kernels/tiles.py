@@ -26,18 +26,31 @@ WGMMA = (
     Tile(64, 128, 64, 4, 5, 0.6),
     Tile(64, 64, 64, 4, 6, 0.4),
 )
+WGMMA_FLOAT8 = WGMMA[1:]  # whose sums are in registers twice: those of a step of the loop, and all
 MMA = (Tile(128, 128, 32, 8, 4, 1.0), Tile(64, 128, 32, 4, 4, 0.9), Tile(64, 64, 32, 4, 4, 0.65))
 FMA = (Tile(64, 64, 16, 4, 2, 1.0), Tile(32, 32, 16, 4, 2, 0.6))
 
 
 def configuration(
-    M: int, N: int, K: int, batches: int, item_bytes: int, arch: str, multiprocessors: int, precision: str
+    M: int,
+    N: int,
+    K: int,
+    batches: int,
+    item_bytes: int,
+    arch: str,
+    multiprocessors: int,
+    precision: str,
+    float8: bool = False,
 ) -> dict[str, int]:
     """BM, BN, BK, GROUP, SPLITS, num_warps and num_stages of the product of [M, K] and [K, N] with elements of so many
-    bytes. ``precision`` is that of 4-byte elements."""
+    bytes. ``precision`` is that of 4-byte elements, ``float8`` says whether those of one byte are float8."""
     if min(M, N) <= SKINNY and item_bytes < 4:
         return _skinny(M, N, K, batches, item_bytes, multiprocessors)
-    table = FMA if item_bytes == 8 or (item_bytes == 4 and precision == "ieee") else WGMMA if arch == "sm_90a" else MMA
+    table = MMA
+    if item_bytes == 8 or (item_bytes == 4 and precision == "ieee"):
+        table = FMA
+    elif arch == "sm_90a":
+        table = WGMMA_FLOAT8 if float8 else WGMMA
 
     def time(tile: Tile) -> float:
         tiles = -(-M // tile.BM) * -(-N // tile.BN) * batches
