@@ -1,4 +1,8 @@
-"""Layer normalisation of rows, forward: the variance from distances to the mean, or by Welford's update."""
+"""Layer normalisation of rows, forward; what registers do not hold of a row is summed as distances to their mean.
+
+The variance of such a row is the mean square of those deviations less the square of their mean. Where a share f of the
+row is held, the square that is taken away is at most (1 - f) / f times the variance: with a half held one bit is lost.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ def layer_norm_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.conste
     row = tl.program_id(0).to(tl.int64) * stride
     col = tl.arange(0, BLOCK)
     mask = col < n
-    v = tl.load(x + row + col, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
-    w = tl.load(weight + col, mask=mask, eviction_policy="evict_last").to(tl.float32)
-    b = tl.load(bias + col, mask=mask, eviction_policy="evict_last").to(tl.float32)
+    v = tl.load(x + row + col, mask=mask, other=0.0).to(tl.float32)
+    w = tl.load(weight + col, mask=mask).to(tl.float32)
+    b = tl.load(bias + col, mask=mask).to(tl.float32)
     share = 1.0 / n
     distance = tl.where(mask, v - tl.sum(v, axis=0) * share, 0.0)
     scale = tl.rsqrt(tl.sum(distance * distance, axis=0) * share + epsilon)
@@ -31,34 +35,30 @@ def layer_norm_long_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.c
     out += row
     held = tl.arange(0, BLOCK)
     v = tl.load(x + held).to(tl.float32)
+    center = tl.sum(v, axis=0) * (1.0 / BLOCK)
+    v -= center
     col = tl.arange(0, STEP)
-    mean = tl.zeros((STEP,), tl.float32)
-    spread = tl.zeros((STEP,), tl.float32)
-    count = tl.zeros((STEP,), tl.float32)
-    rounds = 0.0
+    distances = tl.zeros((STEP,), tl.float32)
+    squares = tl.zeros((STEP,), tl.float32)
     for start in range(BLOCK, n, STEP):
         mask = start + col < n
         u = tl.load(x + start + col, mask=mask, other=0.0).to(tl.float32)
-        rounds += 1.0
-        before = u - mean
-        after = tl.where(mask, mean + before * (1.0 / rounds), mean)
-        spread = tl.where(mask, spread + before * (u - after), spread)
-        count = tl.where(mask, rounds, count)
-        mean = after
+        distance = tl.where(mask, u - center, 0.0)
+        distances += distance
+        squares += distance * distance
     share = 1.0 / n
-    center = (tl.sum(v, axis=0) + tl.sum(mean * count, axis=0)) * share
-    v -= center
-    mean -= center
-    squares = tl.sum(v * v, axis=0) + tl.sum(spread + mean * mean * count, axis=0)
-    scale = tl.rsqrt(squares * share + epsilon)
-    y = v * scale * tl.load(weight + held).to(tl.float32) + tl.load(bias + held).to(tl.float32)
+    rest = (tl.sum(v, axis=0) + tl.sum(distances, axis=0)) * share
+    spread = (tl.sum(v * v, axis=0) + tl.sum(squares, axis=0)) * share - rest * rest
+    scale = tl.rsqrt(spread + epsilon)
+    y = (v - rest) * scale * tl.load(weight + held).to(tl.float32) + tl.load(bias + held).to(tl.float32)
     tl.store(out + held, y)
+    mean = center + rest
     for start in range(BLOCK, n, STEP):
         mask = start + col < n
         u = tl.load(x + start + col, mask=mask).to(tl.float32)
         w = tl.load(weight + start + col, mask=mask).to(tl.float32)
         b = tl.load(bias + start + col, mask=mask).to(tl.float32)
-        tl.store(out + start + col, (u - center) * scale * w + b, mask=mask)
+        tl.store(out + start + col, (u - mean) * scale * w + b, mask=mask)
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, **options: Any) -> Any:

@@ -15,8 +15,8 @@ def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * stride
     col = tl.arange(0, BLOCK)
     mask = col < n
-    v = tl.load(x + row + col, mask=mask, other=0.0, eviction_policy="evict_first").to(tl.float32)
-    w = tl.load(weight + col, mask=mask, eviction_policy="evict_last").to(tl.float32)
+    v = tl.load(x + row + col, mask=mask, other=0.0).to(tl.float32)
+    w = tl.load(weight + col, mask=mask).to(tl.float32)
     scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
     tl.store(out + row + col, v * scale * w, mask=mask)
 

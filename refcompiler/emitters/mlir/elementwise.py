@@ -9,7 +9,7 @@ from refcompiler.dialects.simt.registers import count_of
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Op
-from refcompiler.ir.types import BF16, BOOL, F16, F32, FLOATS8, DType, PointerType, element_of
+from refcompiler.ir.types import BF16, BOOL, F16, F32, FLOATS8, I32, DType, PointerType, element_of
 
 # What a function of the prelude is where the second operand is one that LLVM has a meaning for.
 _DEFINED = {
@@ -88,6 +88,8 @@ def cast(w: Writer, x: str, source: DType, target: DType, count: int) -> str:
         compare = "arith.cmpf une" if source.is_float else "arith.cmpi ne"
         return w.let(f"{compare}, {x}, {zero} : {t.vector(t.element_type(source), count)}")
     if source.is_float and target.is_float:
+        if source is BF16 and target is F32 and count % 2 == 0:
+            return _widened_pairs(w, x, count)
         if {source, target} == {F16, BF16}:
             return cast(w, cast(w, x, source, F32, count), F32, target, count)
         return convert("arith.extf" if target.bits > source.bits else "arith.truncf")
@@ -103,6 +105,19 @@ def cast(w: Writer, x: str, source: DType, target: DType, count: int) -> str:
         registers = w.unpack(x, t.element_type(source), count)
         return w.pack([call(w, "to_bf16", [r], t.element_type(source), "bf16", source) for r in registers], "bf16")
     return convert("arith.sitofp" if source.kind == "int" else "arith.uitofp")
+
+
+def _widened_pairs(w: Writer, x: str, count: int) -> str:
+    """f32 of bfloat16: a shift for the lower half of a word, a mask for the upper one; LLVM takes two for that."""
+    words = w.let(f"llvm.bitcast {x} : {t.vector('bf16', count)} to {t.vector('i32', count // 2)}")
+    type_ = t.vector("i32", count // 2)
+    low = w.let(f"arith.shli {words}, {w.constant(16, I32, count // 2)} : {type_}")
+    high = w.let(f"arith.andi {words}, {w.constant(-65536, I32, count // 2)} : {type_}")
+    halves = [
+        w.unpack(w.let(f"arith.bitcast {half} : {type_} to {t.vector('f32', count // 2)}"), "f32", count // 2)
+        for half in (low, high)
+    ]
+    return w.pack([register for pair in zip(*halves, strict=True) for register in pair], "f32")
 
 
 def _saturate(w: Writer, x: str, source: DType, target: DType, count: int) -> str:

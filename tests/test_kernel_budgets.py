@@ -1,0 +1,60 @@
+"""Each mechanism behind the speed of memory-bound kernels, turned off: the budgets of the kernel library notice."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from conformance.cli import main
+from refcompiler import clear_cache
+from refcompiler.analysis.axis import AxisAnalysis
+from refcompiler.emitters.cuda import text
+from refcompiler.lowering import elementwise
+from refcompiler.passes.insert_barriers import _Barriers
+
+SPEC = Path(__file__).parents[1] / "spec"
+
+
+def one_element_an_access(monkeypatch):
+    monkeypatch.setattr(AxisAnalysis, "vector_width", lambda *_: 1)
+
+
+def a_comparison_an_element(monkeypatch):
+    monkeypatch.setattr(elementwise, "_equal_registers", lambda *_: (1, ()))
+
+
+def stores_left_to_the_compiler(monkeypatch):
+    monkeypatch.setattr(text, "access_function", lambda op: None)
+
+
+def barriers_between_rounds(monkeypatch):
+    monkeypatch.setattr(_Barriers, "apart_in_rounds", lambda *_: False)
+
+
+MECHANISMS = [
+    # what is turned off, the budget that notices, and what it says
+    (one_element_an_access, "kernels.layer_norm/vectors:*", "cuda", "LDG.E.128"),
+    (one_element_an_access, "kernels.softmax/vectors_mlir:*", "mlir", "LDG.E.128"),
+    (a_comparison_an_element, "kernels.layer_norm/vectors:*", "cuda", "ISETP"),
+    (stores_left_to_the_compiler, "kernels.transpose/vectors:*", "cuda", "STG.E.128"),
+    (barriers_between_rounds, "kernels.softmax/long_barriers:*", "simt", "barriers"),
+]
+
+
+def run(select, target, monkeypatch, folder):
+    """Check selected budgets of one feature, with no machine code from other runs."""
+    features = folder / "features" / "kernels"
+    features.mkdir(parents=True)
+    shutil.copy(SPEC / "features" / "kernels" / f"{select.partition('/')[0].removeprefix('kernels.')}.yaml", features)
+    monkeypatch.setenv("TILESPEC_CACHE_DIR", str(folder / "cache"))
+    clear_cache(disk=False)
+    return CliRunner().invoke(main, ["run", select, "--target", target, "-n", "1", "--spec", str(folder)])
+
+
+@pytest.mark.parametrize(("mechanism", "select", "target", "said"), MECHANISMS)
+def test_a_budget_notices_that_a_mechanism_is_off(monkeypatch, tmp_path, mechanism, select, target, said):
+    assert run(select, target, monkeypatch, tmp_path / "on").exit_code == 0
+    mechanism(monkeypatch)
+    done = run(select, target, monkeypatch, tmp_path / "off")
+    assert done.exit_code == 10 and said in done.output
