@@ -21,7 +21,8 @@ class TensorMaps:
 
     def __init__(self, abi: KernelABI, kernel: str):
         self.maps, self.kernel = abi.tensor_maps, kernel
-        self.names = [param.name for param in abi.visible]
+        read = {name for m in self.maps for name in m.parameters}
+        self.read = {param.name: at for at, param in enumerate(abi.visible) if param.name in read}
         self.kept: dict[tuple, list[bytes]] = {}
 
     def encoded(self, values: Sequence[Any]) -> list[bytes]:
@@ -30,10 +31,10 @@ class TensorMaps:
         Raises LaunchError: exec.tensor_maps#E2 for a tensor that no map describes, launch.driver where the driver
         refuses.
         """
-        key = tuple(values)
+        key = tuple([values[at] for at in self.read.values()])
         found = self.kept.get(key)
         if found is None:
-            numbers = dict(zip(self.names, values, strict=True))
+            numbers = dict(zip(self.read, key, strict=True))
             found = [encode(m.placed(int(numbers[m.pointer]), numbers, self.kernel)) for m in self.maps]
             if len(self.kept) >= MOST_KEPT:
                 self.kept.clear()

@@ -101,6 +101,11 @@ class TensorMap:
         """The inverse of :meth:`to_attribute`; lists, as JSON has them, become tuples."""
         return cls(**{name: _tuples(item) for name, item in value.items()})
 
+    @property
+    def parameters(self) -> set[str]:
+        """The parameters whose arguments it depends on."""
+        return {self.pointer}.union(*map(names_in, (*self.extents, *self.strides)))
+
     # --- rules
     def why_not(self, func: Func) -> str:
         """What is wrong with it in ``func``; empty where nothing is."""
