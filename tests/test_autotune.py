@@ -14,7 +14,8 @@ from stand_ins import StandInDriver, Status, Tensor
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.autotune import AutotunerError, remembered
-from refcompiler.errors import CompileError, LaunchError
+from refcompiler.errors import CompileError, InternalError, LaunchError
+from refcompiler.jit import CompiledKernel
 from refcompiler.runtime import gpu, launcher
 
 
@@ -302,6 +303,35 @@ def test_a_configuration_that_asks_for_too_much_is_left_out(clock):
     assert kernel.best_config is CONFIGS[1]
     assert "power of 2" in kernel.skipped[kernel.configs[0]]
     assert "OUT_OF_RESOURCES" in kernel.skipped[CONFIGS[0]]
+
+
+def test_a_fault_of_the_compiler_is_seen_and_stops_nobody(clock, monkeypatch):
+    whole = CompiledKernel.build.func
+
+    def build(self):
+        if self.options.num_warps == 2:
+            raise InternalError("toolchain.nvrtc", "NVRTC rejects the generated code")
+        return whole(self)
+
+    monkeypatch.setattr(CompiledKernel, "build", property(build))
+    kernel = tuned(warmup=2, rep=20)
+    with pytest.warns(RuntimeWarning, match="rejects the generated code"):
+        kernel[grid](*device(), 200)
+    assert kernel.best_config is CONFIGS[1] and "toolchain.nvrtc" in kernel.skipped[CONFIGS[0]]
+
+
+def test_heuristics_are_computed_at_every_launch_on_a_gpu(clock):
+    seen = []
+
+    def limit(args):
+        seen.append(args["n"])
+        return args["BLOCK"]
+
+    kernel = triton.autotune(configs=CONFIGS[1:], key=["n"])(triton.heuristics({"LIMIT": limit})(triton.jit(body)))
+    x, out = device()
+    for n in (200, 200, 100):
+        assert kernel[grid](x, out, n).func.constexprs["LIMIT"] == 128
+    assert seen == [200, 200, 100]
 
 
 def test_a_broken_gpu_is_no_reason_to_try_the_next(clock):
