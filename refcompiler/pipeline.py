@@ -70,11 +70,26 @@ TILE = (
     Pass("dce", dce, "no layout is wasted on a value that nobody uses"),
 )
 
-LAID_OUT = (
+BOXES = (
     Pass("unwrap_indices", unwrap_indices, "indices wrapped by % hide boxes"),
     Pass("form_boxes", form_boxes, "the copy engine of the target moves boxes, which addresses of elements hide"),
     Pass("cse", cse, "accesses of one array share its descriptor"),
     Pass("specialize_warps", specialize_warps, "boxes are fetched ahead only while they are known to be boxes"),
+)
+
+
+def fetch_boxes(func: Func, context: Context) -> Func | None:
+    """The function after ``BOXES``, where that has warps fetch boxes; else after the last of them alone, for a box that
+    nothing copies as such has longer addresses and more masks than the accesses that it was made of."""
+    tried, done = func.clone(), None
+    for step in BOXES:
+        done = step.run(tried, context)
+        tried = done or tried
+    return done or specialize_warps(func, context)
+
+
+LAID_OUT = (
+    Pass("fetch_boxes", fetch_boxes, "boxes are fetched ahead only while they are known to be boxes"),
     Pass("expand_descriptors", expand_descriptors, "boxes become accesses that are distributed like any other"),
     Pass("pad_extents", pad_extents, "all that follows distributes powers of two; what runs here has any extents"),
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
@@ -101,8 +116,8 @@ MUST_PRECEDE = (
     ("canonicalize", "cse", "cse compares operands by identity and wants one form of each"),
     ("form_fma", "dce", "a contracted product is left without uses"),
     ("unwrap_indices", "form_boxes", "a box has a mask where its array ends"),
-    ("form_boxes", "expand_descriptors", "boxes that nothing copies as such become accesses of elements again"),
-    ("specialize_warps", "expand_descriptors", "what is a box is not seen any more in pointers and masks"),
+    ("form_boxes", "specialize_warps", "what is fetched ahead are boxes"),
+    ("fetch_boxes", "expand_descriptors", "what is a box is not seen any more in pointers and masks"),
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "copy_ahead", "what is copied is known by the conversions of it"),
@@ -158,5 +173,5 @@ def _check_order(passes: tuple[Pass, ...]) -> None:
             raise ValueError(f"pass {first} must precede {second}: {reason}")
 
 
-for _passes in (TILE, LAID_OUT, SIMT):
+for _passes in (TILE, BOXES, LAID_OUT, SIMT):
     _check_order(_passes)
