@@ -60,7 +60,7 @@ class DotPlans:
         )
 
 
-def mma_warps(shape: tuple[int, int], num_warps: int, rows_first: bool) -> tuple[int, int]:
+def mma_warps(shape: tuple[int, ...], num_warps: int, rows_first: bool) -> tuple[int, int]:
     """How many warps lie along M and along N. ``rows_first``: whole rows belong to a warp, as far as there are rows;
     otherwise the parts of the warps are as square as they can be, for then they read least."""
     rows, columns = shape

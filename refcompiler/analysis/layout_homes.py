@@ -5,6 +5,7 @@ from __future__ import annotations
 from refcompiler.analysis.axis import MAX_ACCESS_BYTES, AxisAnalysis
 from refcompiler.analysis.dot_strategy import DotPlans
 from refcompiler.dialects.scf import Structured
+from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BlockType, DType, element_of, shape_of
 from refcompiler.layouts import (
@@ -159,7 +160,7 @@ class Homes:
     def _home(self, op: Op, result: Value) -> LinearLayout | None:
         if op.name in MEMORY:
             return self.access(op)
-        if op.name == "dot":
+        if isinstance(op, Dot):
             return self.dots.of(op).result
         if op.name == "ring_take":
             swizzle = op.ring.owner.swizzles[op.results.index(result)]

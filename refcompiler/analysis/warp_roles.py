@@ -53,7 +53,7 @@ class RingPlan:
     @property
     def bytes(self) -> int:
         """Of one slot."""
-        return BARRIER_BYTES + sum(prod(t.shape) * t.element.itemsize for t in self.types)
+        return BARRIER_BYTES + sum(prod(t.shape) * bytes_of(t.element) for t in self.types)
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Planner:
                         self.users.setdefault(value, []).append(op)
 
     def run(self) -> RolePlan | None:
-        loads = {op: dots for op in self.func.walk() if isinstance(op, DescriptorLoad) and (dots := self.feeds(op))}
+        loads = {op: fed for op in self.func.walk() if isinstance(op, DescriptorLoad) and (fed := self.feeds(op))}
         while True:  # a product that cannot be one of warpgroups takes its loads with it, and these other products
             dots = {d for found in loads.values() for d in found if self.is_product(d, loads)}
             kept = {op: found for op, found in loads.items() if all(d in dots for d in found)}
@@ -109,7 +109,7 @@ class _Planner:
         addresses, carried = _slice(loads, self.block_of)
         if addresses is None:
             return None
-        stores = {op for op in self.func.walk() if isinstance(op, DescriptorStore) and self.is_bulk(op)}
+        stores: set[Op] = {op for op in self.func.walk() if isinstance(op, DescriptorStore) and self.is_bulk(op)}
         disjoint = disjoint_parameters(self.func, loads.keys(), stores)
         if disjoint is None:
             stores, disjoint = set(), disjoint_parameters(self.func, loads.keys(), set())

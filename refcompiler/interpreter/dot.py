@@ -42,4 +42,4 @@ def _wide(data: np.ndarray, op: Dot) -> np.ndarray:
 
 def _spread(poison: Poison | None, axis: int) -> Poison | None:
     """The poison of the products that a poisoned element of an operand takes part in."""
-    return None if poison is None else poison.map(lambda mask: mask.any(axis=axis, keepdims=True))
+    return None if poison is None else poison.map(lambda mask: np.asarray(mask.any(axis=axis, keepdims=True)))

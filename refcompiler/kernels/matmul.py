@@ -213,8 +213,9 @@ def operand(info: ArrayInfo, what: str) -> Operand:
         raise LaunchError("kernels.operands", f"{what} has shape {info.shape}; expected [M, K] or [batch, M, K]")
     batches = info.shape[0] if len(info.shape) == 3 else 1
     stride = info.strides[0] if batches > 1 else 0
+    (rows, columns), (stride_row, stride_column) = info.shape[-2:], info.strides[-2:]
     item_bytes = DTYPES[info.dtype].itemsize
-    return Operand(batches, *info.shape[-2:], stride, *info.strides[-2:], item_bytes, info.divisible_by_16)
+    return Operand(batches, rows, columns, stride, stride_row, stride_column, item_bytes, info.divisible_by_16)
 
 
 class Product(NamedTuple):
@@ -299,8 +300,8 @@ def matmul(
     arch = DEFAULT_TARGET.name if left.device is None else native_arch(left.device)
     programs = multiprocessors(left.device)
     float8 = DTYPES[left.dtype] in FLOATS8
-    given = configuration(x.rows, y.columns, x.columns, batches, x.item_bytes, arch, programs, precision, float8)
-    given |= options
+    sizes = (x.rows, y.columns, x.columns, batches, x.item_bytes)
+    given: dict[str, Any] = {**configuration(*sizes, arch, programs, precision, float8), **options}
     splits = given.pop("SPLITS")
     given |= {"HAS_BIAS": bias is not None, "PRECISION": precision, "ACTIVATION": activation}
     product = Product(a, b, out, a if bias is None else bias, x, y, z, given)

@@ -17,7 +17,7 @@ def row_configuration(columns: int, item_bytes: int, options: Mapping[str, Any])
     """
     block = options.get("BLOCK", min(triton.next_power_of_2(columns), HELD_COLUMNS))
     warps = max(1, min(32, block // (32 * VALUES_PER_THREAD)))
-    chosen = {"BLOCK": block, "num_warps": warps, "STEP": max(16, warps * 32 * 16 // item_bytes)} | options
+    chosen = {"BLOCK": block, "num_warps": warps, "STEP": max(16, warps * 32 * 16 // item_bytes), **options}
     if block >= columns:
         del chosen["STEP"]
     return chosen

@@ -46,7 +46,7 @@ def configuration(
     bytes. ``precision`` is that of 4-byte elements, ``float8`` says whether those of one byte are float8."""
     if min(M, N) <= SKINNY and item_bytes < 4:
         return _skinny(M, N, K, batches, item_bytes, multiprocessors)
-    table = MMA
+    table: tuple[Tile, ...] = MMA
     if item_bytes == 8 or (item_bytes == 4 and precision == "ieee"):
         table = FMA
     elif arch == "sm_90a":

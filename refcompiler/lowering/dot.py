@@ -40,7 +40,7 @@ def multiply_fragments(state: Lowering, op: Dot, acc: Value, wide: DType) -> Val
             fine = [_rest(state, v, c) for v, c in zip((x, y), coarse, strict=True)]
             acc = _mma(state, fine[0], coarse[1], acc)
             acc = _mma(state, coarse[0], fine[1], acc)
-        acc = _mma(state, *coarse, acc)
+        acc = _mma(state, coarse[0], coarse[1], acc)
     return acc
 
 

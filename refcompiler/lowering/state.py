@@ -19,7 +19,7 @@ class SharedBlock(NamedTuple):
     """A block in shared memory: its buffer, and the index there of its first element."""
 
     buffer: Value
-    index: Value
+    index: Value  # type: ignore[assignment]  # tuples have a method of that name
 
 
 Rule = Callable[["Lowering", Any], None]
@@ -53,7 +53,7 @@ class Lowering:
         threads = (num_warps + func.attrs.get("fetching_warps", 0)) * 32
         attrs = {**func.attrs, "num_warps": num_warps, "threads": threads}
         self.new = Func(func.name, params, func.constexprs, func.hints, attrs, "simt", func.span)
-        self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
+        self.values: dict[Value, Any] = dict(zip(func.params, params, strict=True))
         self.builder = Builder(self.new.body)
         self._thread: Value | None = None
         self.rings: dict[Value, Any] = {}

@@ -9,6 +9,7 @@ from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.dot_strategy import DotPlans
 from refcompiler.analysis.layout_homes import MEMORY, STRUCTURAL, Anchors, Homes
 from refcompiler.dialects.scf import Structured
+from refcompiler.dialects.tile.dot import Dot
 from refcompiler.dialects.tile.reduction import Combination
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
@@ -81,7 +82,7 @@ class _Assigner:
             self.combine(op)
         elif op.name == "gather":
             self.gather(op)
-        elif op.name == "dot":
+        elif isinstance(op, Dot):
             self.dot(op)
         elif op.name == "ring_take":
             self.at_home(op, op.operands)
@@ -127,7 +128,7 @@ class _Assigner:
         new = self.emit(self.block, op.name, self.anywhere(op.x), index, like=op, **op.attrs)
         self.values[op.result] = new.result
 
-    def dot(self, op: Op) -> None:
+    def dot(self, op: Dot) -> None:
         """Operands in the layouts of their fragments, or in any where they come together through shared memory; the
         result is where it adds up."""
         plan = self.homes.dots.of(op)

@@ -29,11 +29,10 @@ def _block(block: Block, axis: AxisAnalysis, context: Any) -> None:
     for op in ops:
         for region in op.regions:
             _block(region, axis, context)
-        plan = rounds_ahead(op, axis, context) if isinstance(op, For) else None
-        if plan is None:
-            block.append(op)
-        else:
+        if isinstance(op, For) and (plan := rounds_ahead(op, axis, context)) is not None:
             _Rewriter(op, plan, Builder(block, op.span)).run()
+        else:
+            block.append(op)
 
 
 class _Rewriter:

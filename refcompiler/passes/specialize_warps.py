@@ -71,7 +71,7 @@ class _Role:
                 group = self.plan.group_of(op)
                 if group is not None:
                     self.load(op, group)
-                elif op in self.plan.carried:
+                elif isinstance(op, For) and op in self.plan.carried:
                     self.loop(op)
                 else:
                     self.other(op)
