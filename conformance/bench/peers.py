@@ -135,6 +135,8 @@ def _cublas(line: Line) -> Call:
         raise Inapplicable("cuBLAS multiplies matrices only")
     if DTYPES[line.dtypes["a"]].bits == 8 and DTYPES[line.dtypes["a"]].is_float:
         return _scaled(line)
+    if (line.dtypes["a"], line.dtypes["out"]) == ("i8", "i32"):
+        return lambda a: torch._int_mm(a["a"], a["b"])
     if line.dtypes["out"] != line.dtypes["a"] or not DTYPES[line.dtypes["a"]].is_float:
         raise Inapplicable(f"torch.matmul has no product of {line.dtypes['a']} to {line.dtypes['out']}")
     set_precision(line)
