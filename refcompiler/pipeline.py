@@ -17,6 +17,7 @@ from refcompiler.passes.canonicalize import canonicalize
 from refcompiler.passes.copy_ahead import copy_ahead
 from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
+from refcompiler.passes.decide_comparisons import decide_comparisons
 from refcompiler.passes.delay_shared_loads import delay_shared_loads
 from refcompiler.passes.drop_box_axes import drop_box_axes
 from refcompiler.passes.expand_descriptors import expand_descriptors
@@ -61,6 +62,7 @@ class Context:
 
 
 TILE = (
+    Pass("decide_comparisons", decide_comparisons, "masks that exclude nothing would cost a predicate on each access"),
     Pass("canonicalize", canonicalize, "later passes match fewer shapes"),
     Pass("cse", cse, "unrolled loops and helpers repeat address arithmetic"),
     Pass("drop_box_axes", drop_box_axes, "a box of one of several matrices feeds a dot with nothing in between"),
@@ -113,6 +115,7 @@ SIMT = (
 
 # "a before b" with the reason; checked when this module is imported.
 MUST_PRECEDE = (
+    ("decide_comparisons", "canonicalize", "a decided mask leaves accesses that canonicalize to unmasked ones"),
     ("canonicalize", "cse", "cse compares operands by identity and wants one form of each"),
     ("form_fma", "dce", "a contracted product is left without uses"),
     ("unwrap_indices", "form_boxes", "a box has a mask where its array ends"),

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, softmax, transpose
+from refcompiler.kernels.rows import extent
 
 SPEC = Path(__file__).parents[1] / "spec"
 SOURCES = {
@@ -76,3 +77,10 @@ def test_moves(dtype):
     assert np.array_equal(elementwise.copy(x, np.empty_like(x), BLOCK=256), x)
     if dtype != np.int8:
         assert np.array_equal(elementwise.add(x, y, np.empty_like(x), BLOCK=256), x + y)
+
+
+def test_rows_that_fill_their_block_are_read_without_masks():
+    signature = "x:*f32:16,out:*f32:16,stride:i32:16"
+    kernel = softmax.softmax_kernel.compile(signature, {"n": 1024, "BLOCK": 1024})
+    assert "cmp_lt" not in kernel.asm["tile_opt"] and "none, none" in kernel.asm["tile_opt"]
+    assert extent(1024, 1024).value == 1024 and extent(1000, 1024) == 1000

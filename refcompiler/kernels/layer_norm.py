@@ -11,7 +11,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
-from refcompiler.kernels.rows import row_configuration
+from refcompiler.kernels.rows import extent, row_configuration
 
 
 @triton.jit
@@ -71,5 +71,6 @@ def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, 
     if rows and columns:
         chosen = row_configuration(columns, item_bytes(x), options)
         kernel = layer_norm_long_kernel if "STEP" in chosen else layer_norm_kernel
-        kernel[(rows,)](x, weight, bias, out, stride, columns, float(epsilon), **chosen)
+        n = extent(columns, chosen["BLOCK"])
+        kernel[(rows,)](x, weight, bias, out, stride, n, float(epsilon), **chosen)
     return out

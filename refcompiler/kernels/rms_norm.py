@@ -7,7 +7,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
-from refcompiler.kernels.rows import row_configuration
+from refcompiler.kernels.rows import extent, row_configuration
 
 
 @triton.jit
@@ -53,5 +53,6 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     if rows and columns:
         chosen = row_configuration(columns, item_bytes(x), options)
         kernel = rms_norm_long_kernel if "STEP" in chosen else rms_norm_kernel
-        kernel[(rows,)](x, weight, out, stride, columns, float(epsilon), **chosen)
+        n = extent(columns, chosen["BLOCK"])
+        kernel[(rows,)](x, weight, out, stride, n, float(epsilon), **chosen)
     return out

@@ -7,7 +7,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
-from refcompiler.kernels.rows import row_configuration
+from refcompiler.kernels.rows import extent, row_configuration
 
 
 @triton.jit
@@ -56,5 +56,5 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     chosen = {"enable_reflect_ftz": True} | row_configuration(columns, item_bytes(x), options)
     if rows and columns:
         kernel = softmax_long_kernel if "STEP" in chosen else softmax_kernel
-        kernel[(rows,)](x, out, stride, columns, **chosen)
+        kernel[(rows,)](x, out, stride, extent(columns, chosen["BLOCK"]), **chosen)
     return out

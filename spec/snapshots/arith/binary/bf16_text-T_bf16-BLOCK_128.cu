@@ -1,5 +1,8 @@
+// one instruction for either half of a register; a shift takes two for the upper one
 static __device__ __forceinline__ float bf16_to_f32(unsigned short x) {
-    return __uint_as_float((unsigned)x << 16);
+    float y;
+    asm("mov.b32 %0, {%1, %2};" : "=f"(y) : "h"((unsigned short)0), "h"(x));
+    return y;
 }
 
 static __device__ __forceinline__ unsigned short f32_to_bf16(float x) {
