@@ -6,7 +6,7 @@ import pytest
 
 from refcompiler.errors import LaunchError
 from refcompiler.kernels.matmul import matmul, operand
-from refcompiler.kernels.tiles import configuration
+from refcompiler.kernels.tiles import configuration, narrow
 from refcompiler.runtime import describe
 
 SMALL = {"BM": 16, "BN": 32, "BK": 32, "num_warps": 4}
@@ -107,3 +107,21 @@ def test_configurations_are_legal_and_fill_the_gpu(arch, item_bytes):
     assert small["BM"] * small["BN"] < big["BM"] * big["BN"]
     skinny = configuration(16, 8192, 8192, 1, 2, "sm_90a", 132, "tf32")
     assert skinny["BM"] == 16 and skinny["SPLITS"] * (8192 // skinny["BN"]) >= 2 * 132
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize("shape", [(16, 4288), (3, 4320), (4288, 24)])
+def test_few_rows_or_columns(batch, shape):
+    """The defaults turn a product of few rows round, so that warpgroups read the larger operand."""
+    M, N = shape
+    a, b = whole((*batch, M, 32), ml_dtypes.bfloat16), whole((*batch, 32, N), ml_dtypes.bfloat16)
+    bias = whole((N,), ml_dtypes.bfloat16)
+    out = matmul(a, b, np.empty((*batch, M, N), np.float32), bias, "relu")
+    assert (out == np.maximum(product(a, b) + bias.astype(float), 0)).all()
+
+
+def test_the_narrow_configuration():
+    assert narrow(8192, 16, 1, 2, "sm_90a", 132)["BM"] == 64
+    assert narrow(65536, 16, 1, 2, "sm_90a", 132)["BM"] == 128
+    assert narrow(1024, 16, 1, 2, "sm_90a", 132) is None
+    assert narrow(8192, 16, 1, 2, "sm_80", 108) is None

@@ -131,7 +131,7 @@ def configuration(depth: int, item_bytes: int, arch: str) -> dict[str, int]:
     if item_bytes == 4:
         return {"BM": 32, "BN": 32, "num_warps": 4, "num_stages": 2}
     if arch == "sm_90a":
-        return {"BM": 128, "BN": 128 if depth <= 128 else 64, "num_warps": 8, "num_stages": 2}
+        return {"BM": 128, "BN": 128 if depth <= 128 else 64, "num_warps": 8, "num_stages": 3}
     return {"BM": 128 if depth <= 128 else 64, "BN": 64 if depth <= 128 else 32, "num_warps": 8, "num_stages": 2}
 
 

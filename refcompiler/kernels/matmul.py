@@ -10,7 +10,7 @@ import refcompiler.language as tl
 from refcompiler.errors import LaunchError
 from refcompiler.ir.types import DTYPES, FLOATS8
 from refcompiler.kernels.arrays import empty, multiprocessors
-from refcompiler.kernels.tiles import configuration
+from refcompiler.kernels.tiles import configuration, narrow
 from refcompiler.runtime import ArrayInfo, describe, native_arch
 from refcompiler.target import DEFAULT_TARGET, target
 
@@ -109,11 +109,20 @@ def load_box(x, batch, row, column, BR: tl.constexpr, BC: tl.constexpr, BATCHED:
 
 
 @triton.jit
+def store_box(x, batch, row, column, block, BR: tl.constexpr, BC: tl.constexpr, BATCHED: tl.constexpr):
+    """The block [BR, BC] to the box of a matrix at (row, column)."""
+    if BATCHED:
+        x.store([batch, row, column], block.reshape(1, BR, BC))
+    else:
+        x.store([row, column], block)
+
+
+@triton.jit
 def matmul_descriptors(
     a, b, c, bias, batches, M, N, K, stride_a, stride_b, stride_c, stride_ab, stride_bb, stride_cb,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, TURN_A: tl.constexpr,
-    TURN_B: tl.constexpr, BATCHED: tl.constexpr, HAS_BIAS: tl.constexpr, PRECISION: tl.constexpr,
-    ACTIVATION: tl.constexpr,
+    TURN_B: tl.constexpr, TURN_C: tl.constexpr, BATCHED: tl.constexpr, HAS_BIAS: tl.constexpr,
+    BIAS_OF_ROWS: tl.constexpr, PRECISION: tl.constexpr, ACTIVATION: tl.constexpr,
 ):  # fmt: skip
     """Tiles of one batch from program_id(0) on, in steps of the number of programs; TURN_A: `a` lies as [K, M]."""
     if TURN_A:
@@ -124,7 +133,10 @@ def matmul_descriptors(
         right = matrix(b, batches, N, K, stride_bb, stride_b, BN, BK, BATCHED)
     else:
         right = matrix(b, batches, K, N, stride_bb, stride_b, BK, BN, BATCHED)
-    out = matrix(c, batches, M, N, stride_cb, stride_c, BM, BN, BATCHED)
+    if TURN_C:
+        out = matrix(c, batches, N, M, stride_cb, stride_c, BN, BM, BATCHED)
+    else:
+        out = matrix(c, batches, M, N, stride_cb, stride_c, BM, BN, BATCHED)
     batch = tl.program_id(1)
     tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0)):
@@ -142,14 +154,17 @@ def matmul_descriptors(
             else:
                 y = load_box(right, batch, k, column, BK, BN, BATCHED)
             acc = tl.dot(x, y, acc, input_precision=PRECISION)
-        if HAS_BIAS:
+        if HAS_BIAS and BIAS_OF_ROWS:
+            rows = row + tl.arange(0, BM)
+            acc += tl.load(bias + rows, mask=rows < M, other=0.0).to(tl.float32)[:, None]
+        elif HAS_BIAS:
             columns = column + tl.arange(0, BN)
             acc += tl.load(bias + columns, mask=columns < N, other=0.0).to(tl.float32)[None, :]
         z = activate(acc, ACTIVATION).to(c.dtype.element_ty)
-        if BATCHED:
-            out.store([batch, row, column], z.reshape(1, BM, BN))
+        if TURN_C:
+            store_box(out, batch, column, row, z.T, BN, BM, BATCHED)
         else:
-            out.store([row, column], z)
+            store_box(out, batch, row, column, z, BM, BN, BATCHED)
 
 
 @triton.jit
@@ -200,6 +215,13 @@ class Operand(NamedTuple):
         return self.stride_column if self.turned else self.stride_row
 
     @property
+    def transpose(self) -> Operand:
+        """Rows for columns."""
+        return self._replace(
+            rows=self.columns, columns=self.rows, stride_row=self.stride_column, stride_column=self.stride_row
+        )
+
+    @property
     def is_box(self) -> bool:
         """Whether a descriptor can describe it: contiguous rows or columns at multiples of 16 bytes."""
         distances = [self.stride, *([self.stride_batch] if self.batches > 1 else [])]
@@ -229,6 +251,18 @@ class Product(NamedTuple):
     y: Operand
     z: Operand
     given: dict[str, Any]  # constexprs and options of the launch
+    bias_of_rows: bool = False
+
+    @property
+    def are_boxes(self) -> bool:
+        """Whether descriptors can describe all three matrices."""
+        return bool(self.x.columns) and self.x.is_box and self.y.is_box and self.z.is_box
+
+    @property
+    def transpose(self) -> Product:
+        """The same, as the product of the transposes, (b^T a^T)^T."""
+        turned = (self.b, self.a, self.c, self.bias, self.y.transpose, self.x.transpose, self.z.transpose)
+        return Product(*turned, self.given, not self.bias_of_rows)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -241,7 +275,8 @@ class Product(NamedTuple):
 
 def _by_boxes(p: Product, programs: int) -> None:
     strides = (p.x.stride, p.y.stride, p.z.stride, p.x.stride_batch, p.y.stride_batch, p.z.stride_batch)
-    turned = {"TURN_A": p.x.turned, "TURN_B": p.y.turned, "BATCHED": p.z.batches > 1}
+    turned = {"TURN_A": p.x.turned, "TURN_B": p.y.turned, "TURN_C": p.z.turned, "BATCHED": p.z.batches > 1}
+    turned["BIAS_OF_ROWS"] = p.bias_of_rows
     grid = (min(p.tiles, programs), p.z.batches)
     matmul_descriptors[grid](p.a, p.b, p.c, p.bias, p.z.batches, *p.sizes, *strides, **turned, **p.given)
 
@@ -299,15 +334,22 @@ def matmul(
     z = operand(c, "out")
     arch = DEFAULT_TARGET.name if left.device is None else native_arch(left.device)
     programs = multiprocessors(left.device)
+    product = Product(a, b, out, a if bias is None else bias, x, y, z, {})
+    boxes = target(arch).has_tma and product.are_boxes
+    long = max(x.rows, y.columns), min(x.rows, y.columns)
+    chosen = narrow(*long, batches, x.item_bytes, arch, programs) if boxes else None
+    if chosen and x.rows < y.columns:
+        product = product.transpose  # rows fill the tensor cores of warpgroups, columns need not
     float8 = DTYPES[left.dtype] in FLOATS8
-    sizes = (x.rows, y.columns, x.columns, batches, x.item_bytes)
-    given: dict[str, Any] = {**configuration(*sizes, arch, programs, precision, float8), **options}
+    sizes = (*product.sizes, batches, x.item_bytes)
+    chosen = chosen or configuration(*sizes, arch, programs, precision, float8)
+    given: dict[str, Any] = {**chosen, **options}
     splits = given.pop("SPLITS")
     given |= {"HAS_BIAS": bias is not None, "PRECISION": precision, "ACTIVATION": activation}
-    product = Product(a, b, out, a if bias is None else bias, x, y, z, given)
+    product = product._replace(given=given)
     if splits > 1:
         _in_splits(product, splits)
-    elif x.columns and target(arch).has_tma and x.is_box and y.is_box and z.is_box and not z.turned:
+    elif boxes:
         _by_boxes(product, programs)
     else:
         _by_pointers(product)

@@ -28,7 +28,7 @@ WGMMA = (
 )
 WGMMA_FLOAT8 = WGMMA[1:]  # whose sums are in registers twice: those of a step of the loop, and all
 MMA = (Tile(128, 128, 32, 8, 4, 1.0), Tile(64, 128, 32, 4, 4, 0.9), Tile(64, 64, 32, 4, 4, 0.65))
-FMA = (Tile(64, 64, 16, 4, 2, 1.0), Tile(32, 32, 16, 4, 2, 0.6))
+FMA = (Tile(128, 128, 16, 8, 2, 1.0), Tile(64, 64, 16, 4, 2, 0.7), Tile(32, 32, 16, 4, 2, 0.4))
 
 
 def configuration(
@@ -67,6 +67,16 @@ def configuration(
         "num_warps": best.num_warps,
         "num_stages": best.num_stages,
     }
+
+
+def narrow(M: int, N: int, batches: int, item_bytes: int, arch: str, multiprocessors: int) -> dict[str, int] | None:
+    """The configuration of a result of many rows and few columns whose operands are boxes: warpgroups read the larger
+    operand once. None where they cannot, or where half of the multiprocessors would have nothing to read."""
+    many = -(-M // 64) * batches
+    if arch != "sm_90a" or item_bytes != 2 or N > SKINNY or 2 * many < multiprocessors:
+        return None
+    BM, num_warps = (128, 8) if many >= 2 * multiprocessors else (64, 4)
+    return {"BM": BM, "BN": SKINNY, "BK": 128, "GROUP": 1, "SPLITS": 1, "num_warps": num_warps, "num_stages": 8}
 
 
 def _skinny(M: int, N: int, K: int, batches: int, item_bytes: int, multiprocessors: int) -> dict[str, int]:
