@@ -72,7 +72,7 @@ def read(
             missing = "oracle" if judged[0] is None else "numerics"
             hint = "what is measured is verified; give it here or at the top"
             raise document.error("spec.missing_key", f"key {missing!r} is missing", path, hint=hint)
-        texts = {k: str(v) for k, v in body.items() if k in ("bytes", "flops", "where")}
+        texts = {k: str(v) for k, v in body.items() if k in ("bytes", "flops", "where", "notes")}
         found.append(
             model.Benchmark(
                 id=body["id"],

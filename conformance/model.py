@@ -227,8 +227,9 @@ class Benchmark:
 
     `entry` is `module:function`, called with the arguments by name. `params` are the axes of the lines, `quick` those
     of a short run. `bytes` and `flops` are expressions for the work of one call, `options` further keywords of it.
-    `sample` says how many places of an extent, named by a parameter, are verified. `floors`, `aims` and `means` map a
-    peer to a ratio of speeds: of each line, and of the geometric mean of all lines.
+    `notes` say what limits it where a floor is missed. `sample` says how many places of an extent, named by a
+    parameter, are verified. `floors`, `aims` and `means` map a peer to a ratio of speeds: of each line, and of the
+    geometric mean of all lines.
     """
 
     id: str
@@ -250,6 +251,7 @@ class Benchmark:
     floors: Mapping[str, float] = field(default_factory=dict)
     aims: Mapping[str, float] = field(default_factory=dict)
     means: Mapping[str, float] = field(default_factory=dict)
+    notes: str = ""
     mark: Mark | None = None
 
     @property

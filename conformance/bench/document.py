@@ -35,6 +35,7 @@ def line_entry(line: Line) -> dict[str, Any]:
         "feature": line.feature,
         "benchmark": b.id,
         "operation": b.operation,
+        "notes": b.notes,
         "params": dict(line.params),
         "dtype": dtype,
         "multiplied": "tf32" if line.options.get("precision") == "tf32" else dtype,

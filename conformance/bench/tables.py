@@ -75,6 +75,8 @@ def show(made: Mapping[str, Any], console: Console) -> None:
         if means := means_of(made, place):
             table.add_row("geometric mean", "", "", *(Text(*_styled(cell(means.get(p)))) for p in peers))
         console.print(table)
+        if notes := lines[0].get("notes"):
+            console.print(notes.strip(), style="dim", highlight=False, markup=False)
         console.print()
     for kind, sentences in (("wrong", made["verdict"]["wrong"]), ("too slow", made["verdict"]["slow"])):
         for sentence in sentences:
@@ -124,6 +126,8 @@ def markdown(made: Mapping[str, Any]) -> str:
         if means := means_of(made, place):
             rows.append(["geometric mean", "", "", *(_marked(means.get(p)) for p in peers)])
         parts.append(f"## {place}\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows))
+        if notes := lines[0].get("notes"):
+            parts.append(notes.strip())
     for title, key in (("Wrong", "wrong"), ("Too slow", "slow"), ("Left out", "absent")):
         if made["verdict"][key]:
             parts.append(f"## {title}\n\n" + "\n".join(f"- {s}" for s in made["verdict"][key]))
