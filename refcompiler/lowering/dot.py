@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import COLUMNS, DEPTH_BITS, ROWS
 from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Block, Constant, Value
-from refcompiler.ir.types import F32, I32, DType, element_of
+from refcompiler.ir.types import F32, I32, DType, SharedType, element_of
 from refcompiler.layouts import LinearLayout, row_major, shared_access
-from refcompiler.lowering.exchange import element_bytes, stored
+from refcompiler.layouts.linear import log2
+from refcompiler.layouts.shared import VECTOR_BYTES
+from refcompiler.lowering.exchange import element_bytes
 from refcompiler.lowering.fragments import Fragments, step_registers
+from refcompiler.lowering.memory import owned
 from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
 from refcompiler.target import WARP_SIZE
+
+APART_BYTES = 16  # the widest access stays aligned
 
 
 @lowers("dot")
@@ -91,29 +97,39 @@ STRATEGIES = {"fma": add_outer_products, "mma": multiply_fragments}
 
 
 class _Operand:
-    """An operand in shared memory, the elements of each step along K next to each other."""
+    """An operand in shared memory, the elements of each step along K next to each other. Steps are some bytes apart, so
+    that threads which hold elements of several steps store them to several banks."""
 
     def __init__(self, state: Lowering, value: Value, result: LinearLayout, dropped: int, depth_axis: int):
-        source, size = layout_of(value), element_bytes(value)
-        others = [dim for dim in range(source.rank) if dim != depth_axis]
-        order = [depth_axis, *others]
-        steps = row_major([source.shape[dim] for dim in order]).transpose(inverse(order))
-        store = shared_access(source, steps, size, store=True)
-        self.buffer = stored(state, state.vector(value), store, steps.size("offset"))
+        size = element_bytes(value)
         side = result.slice(dropped)
         self.load = shared_access(side, row_major(side.shape), size, store=False)
-        self.step = 1
-        for extent in side.shape:
-            self.step *= extent
+        self.step, self.gap = prod(side.shape), APART_BYTES // size
+        self.buffer = self.stored(state, value, depth_axis, size)
         place = {side.packed_at(register=r): r for r in range(side.num_registers)}
         projected = result.project(dropped)
         self.registers = [place[projected.packed_at(register=r)] for r in range(result.num_registers)]
+
+    def stored(self, state: Lowering, value: Value, depth_axis: int, size: int) -> Value:
+        source = layout_of(value)
+        order = [depth_axis, *(dim for dim in range(source.rank) if dim != depth_axis)]
+        steps = row_major([source.shape[dim] for dim in order]).transpose(inverse(order))
+        store = shared_access(source, steps, size, store=True, widest=min(self.step, VECTOR_BYTES // size))
+        index = state.index(store.pieces, [constant for constant, _ in store.vectors], store.additive)
+        number = state.op("shr", index, state.constant(log2(self.step)))
+        index = state.op("add", index, state.op("mul", number, state.constant(self.gap)))
+        type_ = SharedType(element_of(value.type), source.shape[depth_axis] * (self.step + self.gap))
+        buffer = state.op("shared_alloc", types=[type_])
+        registers = [register for _, vector in store.vectors for register in vector]
+        data, mask = state.pick(state.vector(value), registers), owned(state, None, store.idle_threads)
+        state.builder.op("st_shared", buffer, state.splat(index, len(store.vectors)), data, mask, width=store.vector)
+        return buffer
 
     def at(self, state: Lowering, k: Value, wide: DType) -> Value:
         """What each register of the result multiplies in step ``k``."""
         load = self.load
         index = state.index(load.pieces, [constant for constant, _ in load.vectors], load.additive)
-        first = k if self.step == 1 else state.op("mul", k, state.constant(self.step))
+        first = state.op("mul", k, state.constant(self.step + self.gap))
         index = state.splat(state.op("add", index, first), len(load.vectors))
         loaded = state.op("ld_shared", self.buffer, index, width=load.vector)
         order = [register for _, vector in load.vectors for register in vector]
