@@ -33,7 +33,7 @@ from refcompiler.kernels import reduce
 
 MIB = 1 << 20
 COLUMNS = (1024, 2048, 4096, 8192, 16384, 32768, 65536)
-QUICK_COLUMNS = (1024, 8192, 32768, 65536)
+QUICK_COLUMNS = (1024, 8192, 16384, 32768, 65536)
 ROWWISE = ("softmax", "layer_norm", "rms_norm", "row_sum", "column_sum")
 BOUNDS = {"float32": 1e-6, "bfloat16": 3.5e-3}  # of the root mean square error to that of the values
 SWEEP_WARPS = (1, 2, 4, 8, 16, 32)
@@ -212,14 +212,18 @@ def configurations(work: Work) -> Iterator[dict[str, Any]]:
 def row_configurations(columns: int) -> Iterator[dict[str, Any]]:
     """Whole rows by so many values a thread, under limits on registers; and rows held in part."""
     for warps in SWEEP_WARPS:
-        if columns <= 32768 and 8 <= columns // (32 * warps) <= 32:
+        if columns <= 32768 and 16 <= columns // (32 * warps) <= 64:
             yield {"BLOCK": columns, "num_warps": warps}
-            yield {"BLOCK": columns, "num_warps": warps, "maxnreg": 64 if warps >= 8 else 40}
+            if warps >= 8:
+                yield {"BLOCK": columns, "num_warps": warps, "maxnreg": 64 if warps > 8 else 80}
     for block, warps, step in (
-        (8192, 8, 4096), (8192, 16, 8192), (16384, 16, 8192), (16384, 32, 8192), (16384, 32, 16384),
-        (32768, 32, 4096), (32768, 32, 8192),
-    ):  # fmt: skip
-        if block < columns and columns >= 32768:
+        (8192, 8, 4096),
+        (16384, 16, 4096),
+        (16384, 16, 8192),
+        (16384, 32, 8192),
+        (32768, 32, 8192),
+    ):
+        if block < columns and columns >= 16384:
             yield {"BLOCK": block, "num_warps": warps, "STEP": step}
 
 
