@@ -29,6 +29,7 @@ from refcompiler.simulator.machine import WARP, Blocked, Machine, Step, Waiting,
 from refcompiler.simulator.memory import GARBAGE, Memory, items
 
 TMA_ALIGNMENT, BARRIER_BYTES, WARPGROUP = 128, 8, 4
+REGISTERS = 1 << 16  # of a multiprocessor
 _SPEC = "exec.async_copies"
 
 
@@ -398,5 +399,9 @@ def set_max_registers(op: SetMaxRegisters) -> Step:
                 what = f"warp {warp} changes its registers, and not all of its warpgroup do"
                 raise m.error(op, "exec.roles#E4", what)
             copies_of(m).registers[warp] = op.count
+        asked = WARP * sum(copies_of(m).registers.values())
+        if len(copies_of(m).registers) == m.threads // WARP and asked > REGISTERS:
+            what = f"the threads ask for {asked} registers of {REGISTERS}, and some wait for them for ever"
+            raise m.error(op, "exec.roles#E4", what)
 
     return step
