@@ -29,6 +29,7 @@ from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
 from refcompiler.passes.lower_to_simt import lower_to_simt
 from refcompiler.passes.pad_extents import pad_extents
+from refcompiler.passes.rotate_products import rotate_products
 from refcompiler.passes.specialize_warps import specialize_warps
 from refcompiler.passes.unwrap_indices import unwrap_indices
 
@@ -76,6 +77,7 @@ BOXES = (
     Pass("unwrap_indices", unwrap_indices, "indices wrapped by % hide boxes"),
     Pass("form_boxes", form_boxes, "the copy engine of the target moves boxes, which addresses of elements hide"),
     Pass("cse", cse, "accesses of one array share its descriptor"),
+    Pass("rotate_products", rotate_products, "tensor cores get a product while they do another"),
     Pass("specialize_warps", specialize_warps, "boxes are fetched ahead only while they are known to be boxes"),
 )
 
@@ -121,6 +123,9 @@ MUST_PRECEDE = (
     ("unwrap_indices", "form_boxes", "a box has a mask where its array ends"),
     ("form_boxes", "specialize_warps", "what is fetched ahead are boxes"),
     ("fetch_boxes", "expand_descriptors", "what is a box is not seen any more in pointers and masks"),
+    ("form_boxes", "expand_descriptors", "boxes that nothing copies as such become accesses of elements again"),
+    ("rotate_products", "specialize_warps", "which products are computed together decides when slots are free"),
+    ("specialize_warps", "expand_descriptors", "what is a box is not seen any more in pointers and masks"),
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("assign_layouts", "copy_ahead", "what is copied is known by the conversions of it"),

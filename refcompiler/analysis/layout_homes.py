@@ -220,8 +220,8 @@ class Homes:
     def _structured(self, op: Structured) -> None:
         """A carried block lives where a region computes it, else where it starts, else in its default layout."""
         slots = [s for s in op.slots() if isinstance(s.values[-1].type, BlockType)]
-        for slot in slots:
-            self.homes.update(dict.fromkeys(slot.values))
+        for slot in slots:  # the last source is where it starts, which is known; what regions compute is not yet
+            self.homes.update(dict.fromkeys(slot.values, self.of(slot.sources[-1]) if op.starts else None))
         for region in op.regions:
             self._block(region)
         for slot in slots:

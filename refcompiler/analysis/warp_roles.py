@@ -64,6 +64,7 @@ class RolePlan:
     rings: list[RingPlan]
     dots: set[Op]
     asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
+    joined: set[Op]  # products that are waited for together with the next one, which does not need them
     addresses: set[Op]  # what the fetching warps compute
     carried: dict[Op, list[int]]  # per loop the slots that addresses need
     bulk_stores: set[Op]
@@ -120,7 +121,8 @@ class _Planner:
             return None
         shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         chains = {d for d in dots - shallow if self.is_chain(d, loads)}
-        return RolePlan(groups, rings, dots, chains, addresses, carried, stores, sorted(disjoint))
+        joined = self.joined(dots - chains)
+        return RolePlan(groups, rings, dots, chains, joined, addresses, carried, stores, sorted(disjoint))
 
     # --- loads
     def feeds(self, load: DescriptorLoad) -> list[Op]:
@@ -178,27 +180,34 @@ class _Planner:
         return list(groups.values())
 
     def rings(self, groups: list[Group], swizzles: dict[Op, int]) -> list[RingPlan]:
-        """Groups of like blocks share a ring if none of them is in a loop around another, and no two in one block."""
+        """Groups of like blocks share a ring if none of them is loaded before another one has been read."""
         rings: list[RingPlan] = []
         for group in groups:
             types, wide = [load.result.type for load in group.loads], tuple(swizzles[load] for load in group.loads)
             found = [i for i, r in enumerate(rings) if (r.types, r.swizzles) == (types, wide)]
-            fitting = [i for i in found if all(self.apart(group.block, g.block) for g in rings[i].groups)]
+            fitting = [i for i in found if all(self.apart(group, g) for g in rings[i].groups)]
             if not fitting:
                 rings.append(RingPlan(types, wide, 1, []))
             group.ring = fitting[0] if fitting else len(rings) - 1
             rings[group.ring].groups.append(group)
         return rings
 
-    def apart(self, a: Block, b: Block) -> bool:
-        """Whether neither of two blocks of ops is the other or contains it."""
-        return a not in self.around(b) and b not in self.around(a)
+    def apart(self, a: Group, b: Group) -> bool:
+        """Whether one of two groups is read for the last time before the other is loaded, and not in one loop."""
+        if a.block is b.block:
+            return False
+        left, right = self.lives(a), self.lives(b)
+        common = next(block for block in left if block in right)
+        (first, last), (start, end) = left[common], right[common]
+        return last < start or end < first
 
-    def around(self, block: Block) -> list[Block]:
-        """The block, and those that it is inside of."""
-        found = [block]
-        while isinstance(found[-1].owner, Op):
-            found.append(self.block_of[found[-1].owner])
+    def lives(self, group: Group) -> dict[Block, tuple[int, int]]:
+        """From which to which op a group lives in its block, and in those around it, inner ones first."""
+        block, inner = group.block, last_use(group)
+        found = {block: (block.ops.index(group.loads[0]), block.ops.index(inner))}
+        while isinstance(block.owner, Op):
+            op, block = block.owner, self.block_of[block.owner]
+            found[block] = (block.ops.index(op),) * 2
         return found
 
     def set_stages(self, rings: list[RingPlan], stores: set[Op]) -> bool:
@@ -246,6 +255,22 @@ class _Planner:
         # instructions on other dtypes take both operands with elements along k next to each other
         return origin(dot.x) in loads and not is_turned(dot.x) and is_turned(dot.y) and (dtype is not I8 or n % 16 == 0)
 
+    def joined(self, dots: set[Op]) -> set[Op]:
+        """The products after which only loads and addresses come until another one, which waits for both."""
+        found: set[Op] = set()
+        for block in _blocks(self.func.body):
+            last: Op | None = None
+            for op in block.ops:
+                if last is not None and (last.result in op.operands or not (op.pure or isinstance(op, DescriptorLoad))):
+                    last = None
+                if op in dots:
+                    if last is not None:
+                        found.add(last)
+                    last = None if element_of(op.x.type) in FLOATS8 else op
+                elif op.regions or (op.pure and not is_view(op) and any(shape_of(r.type) for r in op.results)):
+                    last = None
+        return found
+
     def is_chain(self, dot: Op, loads: Any) -> bool:
         """Whether its result is only added to in the next iteration of the loop around it, so that it may still be on
         its way when the next one begins; the only product in that loop, with both operands in shared memory. Sums of
@@ -267,6 +292,14 @@ class _Planner:
         only = self.users.get(dot.acc, []) == [dot] and self.users.get(dot.result, []) == [end]
         alone = [op for op in loop.body.walk() if op.name == "dot"] == [dot]
         return only and alone and end.operands.count(dot.result) == 1 and end.operands[slot] is dot.result
+
+
+def last_use(group: Group) -> Op:
+    """The op of the group's block in which its blocks are read last."""
+    users = [
+        op for op in group.block.ops if op in group.dots or any(d in group.dots for r in op.regions for d in r.walk())
+    ]
+    return users[-1]
 
 
 def sum_of(dot: Op) -> DType | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from refcompiler.analysis.warp_roles import WARPS, Group, RingPlan, RolePlan, plan_roles
+from refcompiler.analysis.warp_roles import WARPS, Group, RingPlan, RolePlan, last_use, plan_roles
 from refcompiler.dialects.scf import For
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
@@ -175,6 +175,8 @@ class _Computing(_Role):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.taken: dict[int, Value] = {}  # ring -> the slot taken last
+        self.open: list[Op] = []  # products on their way, which are waited for with the next one
+        self.read: list[tuple[int, Value]] = []  # rings and slots that these read
 
     def slots(self, loop: For) -> list[int]:
         return list(range(len(loop.results)))
@@ -200,14 +202,20 @@ class _Computing(_Role):
             self.copy(op)
 
     def product(self, op: Op) -> None:
+        chained, joins = op in self.plan.asynchronous, op in self.plan.joined
         operands = [self.get(v) for v in (op.x, op.y, op.acc)]
-        new = self.build.op(
-            "warpgroup_dot", *operands, types=[op.result.type], asynchronous=op in self.plan.asynchronous
-        )
+        later = chained or joins or bool(self.open)
+        new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], asynchronous=later)
         new.spans, new.result.name = op.spans, op.result.name
         self.values[op.result] = new.result
-        if new.asynchronous:
+        if chained:
             self.build.op("warpgroup_wait", pending=1)
+        elif later:
+            self.open.append(op)
+        if self.open and not joins:
+            waited = self.build.op("warpgroup_wait", *(self.values[o.result] for o in self.open)).results
+            self.values.update(zip((o.result for o in self.open), waited, strict=True))
+            self.open = []
 
     def loop(self, op: For) -> None:
         super().loop(op)
@@ -226,7 +234,7 @@ class _Computing(_Role):
     def done(self, block: Block, index: int) -> None:
         for group in self.plan.groups:
             ring = group.ring
-            if group.block is not block or _last_use(group) is not block.ops[index]:
+            if group.block is not block or last_use(group) is not block.ops[index]:
                 continue
             if any(dot in self.plan.asynchronous for dot in group.dots):
                 # the product before this one is complete, so its slot is free; the first has none before it
@@ -234,12 +242,8 @@ class _Computing(_Role):
                 again = self.build.value("cmp_ne", self.get(loop.body.args[0]), self.get(loop.start))
                 self.build.op("ring_release", self.rings[ring], self.before(ring, self.taken[ring]), again)
             else:
-                self.build.op("ring_release", self.rings[ring], self.taken[ring], None)
-
-
-def _last_use(group: Group) -> Op:
-    """The op of the group's block in which its blocks are read last."""
-    users = [
-        op for op in group.block.ops if op in group.dots or any(d in group.dots for r in op.regions for d in r.walk())
-    ]
-    return users[-1]
+                self.read.append((ring, self.taken[ring]))
+        if not self.open:
+            for ring, slot in self.read:
+                self.build.op("ring_release", self.rings[ring], slot, None)
+            self.read = []

@@ -1,0 +1,171 @@
+"""Begin the first of two products that depend on each other an iteration ahead, while the second one is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from refcompiler.analysis.axis import AxisAnalysis
+from refcompiler.analysis.ranges import Ranges
+from refcompiler.analysis.warp_roles import RolePlan, plan_roles
+from refcompiler.dialects.scf import For
+from refcompiler.dialects.tile.descriptor import DescriptorLoad
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.opdef import OPS
+from refcompiler.ir.types import I32
+
+
+def rotate_products(func: Func, context: Any) -> None:
+    """Where a loop has a product of what it loads, and another one of what becomes of that, the first one of the next
+    iteration is computed right after the second one of this: the tensor cores get both at once, and what lies between
+    them does without. One product more is computed than the loop has iterations, of which nobody reads the last; its
+    boxes are clipped like any other.
+    """
+    plan = plan_roles(func, context)
+    if plan is not None:
+        _Rotation(func, plan).block(func.body)
+
+
+class _Pair(NamedTuple):
+    """A product in a loop, what computes it, and the last product that depends on it."""
+
+    product: Op
+    slice: list[Op]  # in program order, the product last
+    dependent: Op
+
+
+class _Rotated(NamedTuple):
+    """What became of a loop: the product as it was, the index that it was computed for, the value for the next one."""
+
+    loop: For
+    product: Op
+    index: Value
+    following: Value
+
+
+class _Rotation:
+    def __init__(self, func: Func, plan: RolePlan):
+        self.func, self.plan = func, plan
+        self.loads = {load for group in plan.groups for load in group.loads}
+        self.axis, self.ranges = AxisAnalysis(func), Ranges(func)
+
+    def block(self, block: Block) -> None:
+        before: list[_Rotated] = []
+        for op in list(block.ops):
+            for region in op.regions:
+                self.block(region)
+            pair = self.pair(op) if isinstance(op, For) else None
+            if pair is not None:
+                before.append(self.rotate(block, op, pair, before))
+
+    # --- what can be rotated
+    def pair(self, loop: For) -> _Pair | None:
+        if not isinstance(loop.step, Constant) or loop.step.value <= 0:
+            return None
+        dots = [op for op in loop.body.ops if op in self.plan.dots]
+        for dot in dots:
+            slice_ = self.slice_of(dot, loop)
+            dependents = [other for other in dots if other is not dot and self.depends(other, dot, loop.body)]
+            if dot.acc is None and slice_ is not None and dependents:
+                return _Pair(dot, slice_, dependents[-1])
+        return None
+
+    def slice_of(self, dot: Op, loop: For) -> list[Op] | None:
+        """The ops of the loop that compute a product, if it depends on nothing that the loop carries."""
+        found, wanted = {dot}, list(dot.operands)
+        inside = set(loop.body.ops)
+        while wanted:
+            value = wanted.pop()
+            if value is None or isinstance(value, Constant):
+                continue
+            if value in loop.body.args[1:]:
+                return None
+            op = value.owner
+            if op in inside and op not in found:
+                if not (op.pure or (op in self.loads and _is_clipped(op))) or op.regions:
+                    return None
+                found.add(op)
+                wanted += op.operands
+        return [op for op in loop.body.ops if op in found]
+
+    def depends(self, later: Op, earlier: Op, body: Block) -> bool:
+        derived = set(earlier.results)
+        for op in body.ops:
+            if any(o in derived for each in _with_inner(op) for o in each.operands):
+                derived.update(op.results)
+        return any(o in derived for o in later.operands)
+
+    # --- rotation
+    def rotate(self, block: Block, loop: For, pair: _Pair, before: list[_Rotated]) -> _Rotated:
+        index, body = loop.body.args[0], loop.body
+        first = self.continued(loop, pair, before)
+        if first is None:
+            ops, first = self.copies(pair, {index: loop.start})
+            at = block.ops.index(loop)
+            block.ops[at:at] = ops
+        carried = Value(pair.product.result.type, pair.product.result.name, body)
+        step = OPS["add"](index, loop.step, span=pair.product.span)
+        ops, following = self.copies(pair, {index: step.result})
+        at = body.ops.index(pair.dependent) + 1
+        body.ops[at:at] = [step, *ops]
+        for op in body.walk():
+            op.operands = [carried if o is pair.product.result else o for o in op.operands]
+        self.drop(body, pair.slice)
+        result = Value(carried.type, None, loop)
+        loop.operands.append(first)
+        body.args.append(carried)
+        body.terminator.operands.append(following)
+        loop.results.append(result)
+        return _Rotated(loop, pair.product, index, result)
+
+    def copies(self, pair: _Pair, values: dict[Value, Value]) -> tuple[list[Op], Value]:
+        ops = [op.clone(values) for op in pair.slice]
+        self.loads.update(op for op in ops if isinstance(op, DescriptorLoad))
+        return ops, ops[-1].result
+
+    def drop(self, body: Block, ops: list[Op]) -> None:
+        """Remove those of ``ops`` that nobody reads any more."""
+        for op in reversed(ops):
+            used = {o for other in body.walk() for o in other.operands}
+            if not any(result in used for result in op.results):
+                body.ops.remove(op)
+
+    def continued(self, loop: For, pair: _Pair, before: list[_Rotated]) -> Value | None:
+        """What an earlier loop computed last, if that is the product which this one begins with."""
+        for other in before:
+            start, stop, step = other.loop.start, other.loop.stop, other.loop.step.value
+            whole = self.axis.of(stop).divisor % step == 0 and self.ranges.non_negative(stop)
+            from_zero = isinstance(start, Constant) and start.value == 0
+            same = _same(pair.product, other.product, {loop.body.args[0]: other.index})
+            if loop.start is stop and from_zero and whole and same:
+                return other.following
+        return None
+
+
+def _is_clipped(load: Op) -> bool:
+    """Whether the boxes of a load end where its array does: then none of them reaches what must not be read."""
+    return not any(isinstance(e, Constant) and e.value == I32.max_int for e in load.descriptor.owner.shape)
+
+
+def _with_inner(op: Op) -> Iterator[Op]:
+    yield op
+    for region in op.regions:
+        yield from region.walk()
+
+
+def _same(a: Op, b: Op, indices: dict[Value, Value]) -> bool:
+    """Whether two ops compute the same, where the indices of one loop stand for those of another."""
+    if (a.name, a.attrs, [r.type for r in a.results]) != (b.name, b.attrs, [r.type for r in b.results]):
+        return False
+    if len(a.operands) != len(b.operands):
+        return False
+    for x, y in zip(a.operands, b.operands, strict=True):
+        if x is y or indices.get(x) is y:
+            continue
+        if isinstance(x, Constant) and isinstance(y, Constant) and x.key() == y.key():
+            continue
+        if x is None or y is None or not (isinstance(x.owner, Op) and isinstance(y.owner, Op)):
+            return False
+        if x in indices or not _same(x.owner, y.owner, indices) or x.owner.results.index(x) != y.owner.results.index(y):
+            return False
+    return True
