@@ -120,6 +120,13 @@ def test_few_rows_or_columns(batch, shape):
     assert (out == np.maximum(product(a, b) + bias.astype(float), 0)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int8])
+@pytest.mark.parametrize("turn_a, turn_b", [(False, False), (True, True), (True, False)])
+def test_operands_that_are_not_contiguous_along_k_are_copied(dtype, turn_a, turn_b):
+    a, b = (held(x, t) for x, t in ((whole((512, 32), dtype), turn_a), (whole((32, 528), dtype), turn_b)))
+    assert (matmul(a, b) == product(a, b)).all()
+
+
 def test_the_narrow_configuration():
     assert narrow(8192, 16, 1, 2, "sm_90a", 132)["BM"] == 64
     assert narrow(65536, 16, 1, 2, "sm_90a", 132)["BM"] == 128

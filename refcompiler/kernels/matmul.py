@@ -11,6 +11,7 @@ from refcompiler.errors import LaunchError
 from refcompiler.ir.types import DTYPES, FLOATS8
 from refcompiler.kernels.arrays import empty, multiprocessors
 from refcompiler.kernels.tiles import configuration, narrow
+from refcompiler.kernels.transpose import transpose
 from refcompiler.runtime import ArrayInfo, describe, native_arch
 from refcompiler.target import DEFAULT_TARGET, target
 
@@ -188,6 +189,7 @@ def add_splits(
 
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
+WORTH_A_COPY = 512  # rows and columns from which on an operand is read often enough to be copied first
 ADDED_AT_A_TIME = 1024  # elements of partial products, by one program
 
 
@@ -304,6 +306,22 @@ def _in_splits(p: Product, splits: int) -> None:
     add_splits[grid](parts, p.c, p.bias, N, M * N, *strides, SPLITS=splits, **epilogue, BLOCK=ADDED_AT_A_TIME)
 
 
+def _along_k(p: Product, options: dict[str, Any]) -> Product:
+    """The product of operands that are contiguous along K, as instructions of warpgroups on elements of other than 16
+    bits want them: of one that is not, but contiguous otherwise, a copy is made."""
+    on = {name: options[name] for name in ("backend",) if name in options}
+    (M, N, K), (a, b, x, y) = p.sizes, (p.a, p.b, p.x, p.y)
+    if K * x.item_bytes % 16:
+        return p
+    if x.turned and x.stride_column == M:
+        a = transpose(a, empty(a, (M, K)), extents=(K, M), **on)
+        x = x._replace(stride_row=K, stride_column=1)
+    if not y.turned and y.stride_row == N:
+        b = transpose(b, empty(b, (N, K)), extents=(K, N), **on)
+        y = y._replace(stride_row=1, stride_column=K)
+    return p._replace(a=a, b=b, x=x, y=y)
+
+
 def matmul(
     a: Any, b: Any, out: Any = None, bias: Any = None, activation: str = "none", precision: str = "tf32", **options: Any
 ) -> Any:
@@ -340,6 +358,9 @@ def matmul(
     chosen = narrow(*long, batches, x.item_bytes, arch, programs) if boxes else None
     if chosen and x.rows < y.columns:
         product = product.transpose  # rows fill the tensor cores of warpgroups, columns need not
+    wide = x.item_bytes == 1 or (left.dtype == "f32" and precision == "tf32")
+    if boxes and wide and arch == "sm_90a" and batches == 1 and min(long) >= WORTH_A_COPY:
+        product = _along_k(product, options)
     float8 = DTYPES[left.dtype] in FLOATS8
     sizes = (*product.sizes, batches, x.item_bytes)
     chosen = chosen or configuration(*sizes, arch, programs, precision, float8)

@@ -26,12 +26,13 @@ def configuration(item_bytes: int) -> dict[str, int]:
     return {"ROWS": 64, "COLUMNS": 64, "num_warps": 8 if item_bytes >= 4 else 4}
 
 
-def transpose(x: Any, out: Any, **options: Any) -> Any:
+def transpose(x: Any, out: Any, extents: tuple[int, int] | None = None, **options: Any) -> Any:
     """x[i, j] into out[j, i]: contiguous matrices of one dtype, of (m, n) and (n, m) elements.
 
-    `options` are constexprs and options of the launch that replace the default ones.
+    `extents` are m and n of memory that `x` has in another shape. `options` are constexprs and options of the launch
+    that replace the default ones.
     """
-    m, n = x.shape
+    m, n = extents or x.shape
     chosen = configuration(item_bytes(x)) | options
     if m and n:
         grid = (triton.cdiv(n, chosen["COLUMNS"]), triton.cdiv(m, chosen["ROWS"]))
