@@ -88,18 +88,20 @@ def _fetch(load: Op, users: list[Op], axis: AxisAnalysis) -> Fetch | None:
     source, target = type_.layout, users[0].result.type.layout
     if any(user.result.type.layout != target for user in users) or not isinstance(load.pointer.type, BlockType):
         return None
-    for dim in range(type_.rank):
-        proven = min(axis.vector_width(dim, load.pointer, load.mask), contiguous_elements(source, dim))
-        for count in COPY_BYTES:
-            width = count // type_.element.itemsize
-            if 0 < width <= proven:
-                members = vector_groups(source, dim, width)[0]
-                vector = tuple(source.packed_at(register=members[1 << bit]) for bit in range(width.bit_length() - 1))
-                shared = staging(source, target, type_.element.itemsize, vector)
-                if shared is None or not _is_taken_fast(target, shared, type_.element):
-                    return None
-                return Fetch(load, tuple(users), shared, width)
-    return None
+    proven = [
+        min(axis.vector_width(dim, load.pointer, load.mask), contiguous_elements(source, dim))
+        for dim in range(type_.rank)
+    ]
+    dim = proven.index(max(proven))
+    width = min(proven[dim], COPY_BYTES[0] // type_.element.itemsize)
+    if width * type_.element.itemsize not in COPY_BYTES:
+        return None
+    members = vector_groups(source, dim, width)[0]
+    vector = tuple(source.packed_at(register=members[1 << bit]) for bit in range(width.bit_length() - 1))
+    shared = staging(source, target, type_.element.itemsize, vector)
+    if shared is None or not _is_taken_fast(target, shared, type_.element):
+        return None
+    return Fetch(load, tuple(users), shared, width)
 
 
 def _is_taken_fast(target: LinearLayout, shared: LinearLayout, element: DType) -> bool:
