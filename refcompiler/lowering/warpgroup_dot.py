@@ -98,6 +98,7 @@ def _left(
         index = state.op("add", index, state.constant(found.offset(ROWS * warpgroups * tile, start)))
     if warpgroups > 1:  # powers of two, so that each warpgroup begins as many elements after the one before it
         number = state.op("shr", state.thread, state.constant(WARPGROUP_BITS))
+        number = state.op("shfl_idx", number, state.constant(0))  # one for the warp: descriptors are uniform registers
         index = state.op("add", index, state.op("mul", number, state.constant(found.offset(ROWS, 0))))
     return [value.buffer, index], {"a_major": "mk"[found.axis], "a_stride": found.stride}
 

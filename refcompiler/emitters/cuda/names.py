@@ -68,7 +68,10 @@ class Namer:
 
     def name(self, wanted: str) -> str:
         """``wanted``, or with the least number after it that is not taken."""
-        wanted = escape(wanted)
+        return self.own(escape(wanted))
+
+    def own(self, wanted: str) -> str:
+        """The same for a name of the compiler's, as no other name begins."""
         name, number = wanted, 2
         while name in self.taken:
             name, number = f"{wanted}{'_' if wanted[-1].isdigit() else ''}{number}", number + 1

@@ -92,7 +92,7 @@ class TensorCores:
     def function(self, wanted: str, text: str) -> str:
         """The name of the function with that text, in which NAME stands for it."""
         if text not in self.functions:
-            self.functions[text] = self.namer.name(wanted)
+            self.functions[text] = self.namer.own(wanted)
         return self.functions[text]
 
 
