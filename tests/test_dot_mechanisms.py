@@ -1,0 +1,85 @@
+"""What each mechanism of products is for: with it turned off, the counts that budgets limit are others."""
+
+from collections import Counter
+
+import refcompiler as triton
+import refcompiler.language as tl
+from refcompiler import pipeline
+from refcompiler.analysis import dot_strategy
+from refcompiler.lowering import exchange, fragments
+
+
+@triton.jit
+def product(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    left, right = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + cols[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(left), tl.load(right), acc)
+        left += BK
+        right += BK * N
+    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+
+
+@triton.jit
+def chain(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    x = tl.load(a + rows[:, None] * K + k[None, :])
+    y = tl.load(b + k[:, None] * N + cols[None, :])
+    p = tl.dot(x, y).to(tl.float16)
+    p = (p - tl.max(p, 1)[:, None].to(tl.float16)).to(tl.float16)
+    z = tl.load(b + cols[:, None] * N + cols[None, :])
+    tl.store(c + rows[:, None] * N + cols[None, :], tl.dot(p, z))
+
+
+def counts(kernel, level="simt", num_stages=3):
+    """How often each op stands in the text, compiled anew."""
+    done = kernel.compile(
+        signature="a:*f16:16,b:*f16:16,c:*f32:16,N:i32:16,K:i32:16",
+        constexprs={"BM": 64, "BN": 64, "BK": 32},
+        arch="sm_80",
+        num_stages=num_stages,
+    )
+    func = pipeline.lay_out(pipeline.optimize(done.func, done.context), done.context)
+    if level == "simt":
+        func = pipeline.lower(func, done.context)
+    return Counter(op.name for op in func.walk())
+
+
+def test_tensor_cores(monkeypatch):
+    assert counts(product)["mma_sync"] == 2  # one for each 16 of K
+    monkeypatch.setattr(dot_strategy, "dot_strategy", lambda *_: "fma")
+    found = counts(product)
+    assert not found["mma_sync"] and found["fma"] == 1
+
+
+def test_copies_ahead():
+    found = counts(product)
+    assert (found["cp_async"], found["ld_global"], found["barrier"]) == (6, 0, 5)
+    without = counts(product, num_stages=1)
+    assert (without["cp_async"], without["ld_global"]) == (0, 2)
+
+
+def test_fragments_by_matrices(monkeypatch):
+    found = counts(product)
+    assert (found["ldmatrix"], found["ld_shared"]) == (4, 1)  # the one is what the result leaves through
+    monkeypatch.setattr(fragments, "matrix_load", lambda *_: None)
+    assert not counts(product)["ldmatrix"]
+
+
+def test_exchanges_share_barriers(monkeypatch):
+    with_pass = counts(product, num_stages=1)["barrier"]
+    passes = tuple(p for p in pipeline.SIMT if p.name != "delay_shared_loads")
+    monkeypatch.setattr(pipeline, "SIMT", passes)
+    monkeypatch.setattr(fragments, "is_operand", lambda *_: False)
+    monkeypatch.setattr(exchange, "is_operand", lambda *_: False)
+    assert counts(product, num_stages=1)["barrier"] > with_pass
+
+
+def test_products_in_a_chain_agree_on_rows(monkeypatch):
+    found = counts(chain)
+    assert found["shfl_xor"] == 2
+    conversions = counts(chain, "laid_out")["convert_layout"]
+    monkeypatch.setattr(dot_strategy, "chained_dots", lambda _: set())
+    assert counts(chain, "laid_out")["convert_layout"] > conversions
+    assert counts(chain)["shared_alloc"] > found["shared_alloc"]
