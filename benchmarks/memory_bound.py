@@ -216,15 +216,12 @@ def row_configurations(columns: int) -> Iterator[dict[str, Any]]:
             yield {"BLOCK": columns, "num_warps": warps}
             if warps >= 8:
                 yield {"BLOCK": columns, "num_warps": warps, "maxnreg": 64 if warps > 8 else 80}
-    for block, warps, step in (
-        (8192, 8, 4096),
-        (16384, 16, 4096),
-        (16384, 16, 8192),
-        (16384, 32, 8192),
-        (32768, 32, 8192),
-    ):
+    for block, warps, step, registers in (
+        (8192, 8, 4096, 80), (8192, 16, 8192, 64), (8192, 8, 2048, 64), (16384, 8, 4096, 128), (16384, 16, 8192, 64),
+        (16384, 32, 16384, 64),
+    ):  # fmt: skip
         if block < columns and columns >= 16384:
-            yield {"BLOCK": block, "num_warps": warps, "STEP": step}
+            yield {"BLOCK": block, "num_warps": warps, "STEP": step, "maxnreg": registers}
 
 
 def make_code(work: Work, options: dict[str, Any]) -> None:

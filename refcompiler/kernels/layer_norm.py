@@ -13,6 +13,16 @@ import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
+TUNED = {
+    (2, 8192): {"num_warps": 8, "maxnreg": 80},
+    (4, 8192): {"num_warps": 16, "maxnreg": 64},
+    (2, 16384): {"BLOCK": 8192, "num_warps": 8, "STEP": 4096},
+    (2, 32768): {"BLOCK": 8192, "num_warps": 8, "STEP": 4096},
+    (4, 32768): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
+    (2, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
+    (4, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
+}
+
 
 @triton.jit
 def layer_norm_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.constexpr):
@@ -69,7 +79,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, 
     """
     rows, columns, stride = rows_and_columns(x)
     if rows and columns:
-        chosen = row_configuration(columns, item_bytes(x), options)
+        chosen = row_configuration(columns, item_bytes(x), options, TUNED)
         kernel = layer_norm_long_kernel if "STEP" in chosen else layer_norm_kernel
         n = extent(columns, chosen["BLOCK"])
         kernel[(rows,)](x, weight, bias, out, stride, n, float(epsilon), **chosen)

@@ -90,7 +90,7 @@ def column_sum(x: Any, out: Any, **options: Any) -> Any:
 def total_sum(x: Any, out: Any, **options: Any) -> Any:
     """The sum of all elements of a contiguous array, in f32, into `out` of one element."""
     n = count(x)
-    chosen = {"BLOCK": 4096, "num_warps": 16} | options
+    chosen = {"BLOCK": 32768 // item_bytes(x), "num_warps": 16} | options
     parts = max(1, min(PARTS, triton.cdiv(n, chosen["BLOCK"])))
     part = triton.cdiv(triton.cdiv(n, parts), chosen["BLOCK"]) * chosen["BLOCK"]
     partial = out if parts == 1 else empty(x, (parts,), "float32")

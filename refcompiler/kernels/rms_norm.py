@@ -9,6 +9,14 @@ import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
+TUNED = {
+    (4, 8192): {"num_warps": 16, "maxnreg": 64},
+    (2, 16384): {"num_warps": 16, "maxnreg": 64},
+    (4, 32768): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
+    (2, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384},
+    (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
+}
+
 
 @triton.jit
 def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
@@ -51,7 +59,7 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     """
     rows, columns, stride = rows_and_columns(x)
     if rows and columns:
-        chosen = row_configuration(columns, item_bytes(x), options)
+        chosen = row_configuration(columns, item_bytes(x), options, TUNED)
         kernel = rms_norm_long_kernel if "STEP" in chosen else rms_norm_kernel
         n = extent(columns, chosen["BLOCK"])
         kernel[(rows,)](x, weight, out, stride, n, float(epsilon), **chosen)

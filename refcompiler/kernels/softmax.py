@@ -9,6 +9,14 @@ import refcompiler.language as tl
 from refcompiler.kernels.arrays import item_bytes, rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
+TUNED = {
+    (2, 16384): {"num_warps": 8, "maxnreg": 80},
+    (4, 16384): {"num_warps": 16, "maxnreg": 64},
+    (2, 32768): {"num_warps": 16},
+    (4, 32768): {"num_warps": 16},
+    (4, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
+}
+
 
 @triton.jit
 def softmax_kernel(x, out, stride, n, BLOCK: tl.constexpr):
@@ -53,7 +61,7 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     `options` are constexprs and options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
-    chosen = {"enable_reflect_ftz": True} | row_configuration(columns, item_bytes(x), options)
+    chosen = {"enable_reflect_ftz": True} | row_configuration(columns, item_bytes(x), options, TUNED)
     if rows and columns:
         kernel = softmax_long_kernel if "STEP" in chosen else softmax_kernel
         kernel[(rows,)](x, out, stride, extent(columns, chosen["BLOCK"]), **chosen)
