@@ -85,7 +85,9 @@ def test_the_lower_end_of_the_interval_decides():
 @pytest.mark.parametrize("us, met", [(100.0, True), (108.0, False), (93.0, False)])
 def test_neither_of_our_backends_may_be_slower(us, met):
     line = line_with({"ours": 100.0, "mlir": us}, floors={"mlir": 0.95})
-    assert made([line])["lines"][0]["ratios"]["mlir"]["met"] is met
+    found = made([line])
+    assert found["lines"][0]["ratios"]["mlir"]["met"] is met
+    assert ("is what mlir has of ours" in "".join(found["verdict"]["slow"])) is (us == 108.0)
 
 
 def test_a_wrong_result_has_no_speed():

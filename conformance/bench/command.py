@@ -133,6 +133,8 @@ def _measured(chosen: Sequence[Any], console: Any, asked: dict[str, Any]) -> dic
     seed = asked["seed"] if asked["seed"] is not None else time.time_ns() % 1_000_000
     seconds = asked["seconds"] or (QUICK_SECONDS if asked["quick"] else SECONDS)
     entries, gpu = [], machine.current_gpu()
+    copied = measuring.copy_rate()
+    measuring.release()
     for line in chosen:
         if console.is_terminal:
             console.print(f"measuring {line.id}", style="dim", highlight=False, markup=False)
@@ -149,7 +151,7 @@ def _measured(chosen: Sequence[Any], console: Any, asked: dict[str, Any]) -> dic
         "seed": seed,
         **report_data.commit(),
     }
-    return document.document(entries, machine.machine(), run)
+    return document.document(entries, {**machine.machine(), "copy_bytes_per_second": copied}, run)
 
 
 def _write(made: dict[str, Any], json_file: Path | None, out: Path | None) -> None:

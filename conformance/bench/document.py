@@ -144,21 +144,26 @@ def _verdict(made: Mapping[str, Any]) -> dict[str, Any]:
             wrong.append(f"{line['id']}: {mine['status']}: {mine.get('why', '')}")
         for name, entry in line["ratios"].items():
             if entry.get("met") is False and "value" in entry:
-                slow.append(f"{line['id']}: {_text(entry)} of {name}, floor {entry['floor']:g}")
+                slow.append(f"{line['id']}: {_missed(name, entry)}")
         peers_absent |= {
             f"{c['name']}: {c.get('why', '')}" for c in line["contestants"] if c["name"] != "ours" and not c["times_us"]
         }
     for entry in made["means"]:
         if entry.get("met") is False:
             place = f"{entry['feature']}/{entry['benchmark']}"
-            slow.append(f"{place}: mean {_text(entry)} of {entry['peer']}, floor {entry['floor']:g}")
+            slow.append(f"{place}: mean {_missed(entry['peer'], entry)}")
     floors = [e for line in made["lines"] for e in line["ratios"].values() if "floor" in e]
     met = sum(bool(e["met"]) for e in floors)
     return {"floors": len(floors), "met": met, "wrong": wrong, "slow": slow, "absent": sorted(peers_absent)}
 
 
-def _text(entry: Mapping[str, Any]) -> str:
-    return f"{entry['value']:.3f} [{entry['low']:.3f}, {entry['high']:.3f}]"
+def _missed(name: str, entry: Mapping[str, Any]) -> str:
+    """By how much a floor is missed, as the share of the faster one's speed."""
+    value, low, high = entry["value"], entry["low"], entry["high"]
+    what = f"of {name}"
+    if low >= entry["floor"]:  # then it is the other one that is too slow
+        value, low, high, what = 1 / value, 1 / high, 1 / low, f"is what {name} has of ours"
+    return f"{value:.3f} [{low:.3f}, {high:.3f}] {what}, floor {entry['floor']:g}"
 
 
 @lru_cache(maxsize=1)

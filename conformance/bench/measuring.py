@@ -60,6 +60,22 @@ class Measured:
         return {**own, "contestants": [c.to_json() for c in self.contestants]}
 
 
+def copy_rate() -> float:
+    """Bytes that a device-to-device copy of 1 GiB reads and writes in a second: the median of several."""
+    import torch
+
+    source, target = (torch.randint(0, 256, (1 << 30,), dtype=torch.uint8, device="cuda") for _ in range(2))
+    times = []
+    for _ in range(FEWEST_ROUNDS):
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        before.record()
+        target.copy_(source)
+        after.record()
+        after.synchronize()
+        times.append(before.elapsed_time(after) * 1e-3)
+    return 2.0 * (1 << 30) / sorted(times)[len(times) // 2]
+
+
 def release() -> None:
     """Give the memory of a line back, before the next one."""
     import gc

@@ -64,10 +64,10 @@ def points(made: Mapping[str, Any]) -> tuple[list[Point], list[Point]]:
 
 
 def copy_rate(made: Mapping[str, Any]) -> float | None:
-    """The fastest copy that was measured, in bytes a second."""
+    """The fastest copy that was measured, beside a line or for the picture alone, in bytes a second."""
     rates = [c["bytes_per_second"] for line in made["lines"] for c in line["contestants"]
              if c["name"] == "copy" and c["times_us"]]  # fmt: skip
-    return max(rates, default=None)
+    return max(rates, default=made["machine"].get("copy_bytes_per_second"))
 
 
 def draw(made: Mapping[str, Any], folder: Path) -> list[Path]:
@@ -147,8 +147,8 @@ def _arithmetic(axes: Any, made: Mapping[str, Any], panel: Sequence[Point], them
             axes.plot([low, end], [low * rate, end * rate], style, color=theme.ink, linewidth=1.1, label=name)
     for flat, name in flats:
         axes.axhline(flat, color=theme.ink, linewidth=1.1)
-        place = {"xytext": (-4, 3), "textcoords": "offset points", "ha": "right", "fontsize": 8}
-        axes.annotate(name, (high, flat), color=theme.ink, **place)
+        place = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": 8}
+        axes.annotate(name, (low, flat), color=theme.ink, **place)
     operations = list(dict.fromkeys(p.operation for p in panel))
     for p in sorted(panel, key=lambda p: p.contestant == "ours"):
         _mark(axes, p.intensity, p.rate, p.contestant, MARKERS[operations.index(p.operation) % len(MARKERS)])
