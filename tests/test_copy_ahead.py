@@ -129,3 +129,33 @@ def gathers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
 @pytest.mark.parametrize("kernel", [writes, gathers])
 def test_what_a_round_may_change_or_has_to_load_first_is_not_copied_ahead(kernel):
     assert "cp_async" not in ops(compiled(kernel))
+
+
+@triton.jit
+def in_a_role(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """On sm_90a warps of their own fetch the boxes of the first loop; the second one belongs to the computing role."""
+    rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        x = tl.load(a + rows[:, None] * K + (start + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (start + k)[:, None] * N + cols[None, :]), acc)
+    for start in range(0, K, BK):
+        x = tl.load(a + ((rows * rows) % M)[:, None] * K + (start + k)[None, :])
+        acc = tl.dot(x, tl.load(b + ((start + k) ^ 1)[:, None] * N + cols[None, :]), acc)
+    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+
+
+def test_roles_have_no_barrier_of_all_threads():
+    done = in_a_role.compile(
+        signature="a:*f16:16,b:*f16:16,c:*f32:16,M:i32:16,N:i32:16,K:i32:16",
+        constexprs={"BM": 64, "BN": 64, "BK": 32},
+        arch="sm_90a",
+    )
+    assert "roles" in ops(done) and "mma_sync" in ops(done)
+    M, N, K = 64, 64, 96
+    a, b = RNG.integers(-4, 5, (M, K)).astype(np.float16), RNG.integers(-4, 5, (K, N)).astype(np.float16)
+    values = {"a": a.ravel(), "b": b.ravel(), "c": np.full(M * N, np.nan, np.float32), "M": M, "N": N, "K": K}
+    simulator.run(done.level("simt"), (1, 1, 1), values, count=False)
+    x, y = a.astype(np.float32), b.astype(np.float32)
+    rows, depths = np.arange(M) ** 2 % M, np.arange(K) ^ 1
+    assert (values["c"].reshape(M, N) == x @ y + x[rows] @ y[depths]).all()

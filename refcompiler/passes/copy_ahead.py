@@ -27,7 +27,7 @@ def copy_ahead(func: Func, context: Any) -> None:
 def _block(block: Block, axis: AxisAnalysis, context: Any) -> None:
     ops, block.ops = block.ops, []
     for op in ops:
-        for region in op.regions:
+        for region in () if op.name == "roles" else op.regions:  # roles have no barrier of all threads
             _block(region, axis, context)
         if isinstance(op, For) and (plan := rounds_ahead(op, axis, context)) is not None:
             _Rewriter(op, plan, Builder(block, op.span)).run()
