@@ -1,4 +1,4 @@
-"""Each mechanism behind the speed of memory-bound kernels, turned off: the budgets of the kernel library notice."""
+"""Each mechanism behind the speed of the library's kernels, turned off: the budgets of the kernel library notice."""
 
 import shutil
 from pathlib import Path
@@ -8,9 +8,12 @@ from click.testing import CliRunner
 
 from conformance.cli import main
 from refcompiler import clear_cache
+from refcompiler.analysis import warp_roles
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.emitters.cuda import text
+from refcompiler.ir.rewriter import Rewriter
 from refcompiler.lowering import elementwise
+from refcompiler.passes import flush_exp2, specialize_warps
 from refcompiler.passes.insert_barriers import _Barriers
 
 SPEC = Path(__file__).parents[1] / "spec"
@@ -32,12 +35,28 @@ def barriers_between_rounds(monkeypatch):
     monkeypatch.setattr(_Barriers, "apart_in_rounds", lambda *_: False)
 
 
+def no_warp_fetches_ahead(monkeypatch):
+    monkeypatch.setattr(specialize_warps, "plan_roles", lambda *_: None)
+
+
+def results_stored_by_threads(monkeypatch):
+    monkeypatch.setattr(warp_roles._Planner, "is_bulk", lambda *_: False)
+
+
+def exponentials_with_subnormal_results(monkeypatch):
+    monkeypatch.setattr(flush_exp2, "Rewriter", lambda *_, **__: Rewriter(()))
+
+
 MECHANISMS = [
     # what is turned off, the budget that notices, and what it says
     (one_element_an_access, "kernels.layer_norm/vectors:*", "cuda", "LDG.E.128"),
     (one_element_an_access, "kernels.softmax/vectors_mlir:*", "mlir", "LDG.E.128"),
     (a_comparison_an_element, "kernels.layer_norm/vectors:*", "cuda", "ISETP"),
     (stores_left_to_the_compiler, "kernels.transpose/vectors:*", "cuda", "STG.E.128"),
+    (no_warp_fetches_ahead, "kernels.matmul/narrow:*", "cuda", "HGMMA"),
+    (no_warp_fetches_ahead, "kernels.attention/warpgroups:*", "mlir", "spill_bytes"),
+    (results_stored_by_threads, "kernels.matmul/warpgroups:*", "cuda", "UTMASTG"),
+    (exponentials_with_subnormal_results, "kernels.attention/warpgroups:*", "cuda", "FSETP"),
     (barriers_between_rounds, "kernels.softmax/long_barriers:*", "simt", "barriers"),
 ]
 
@@ -47,6 +66,7 @@ def run(select, target, monkeypatch, folder):
     features = folder / "features" / "kernels"
     features.mkdir(parents=True)
     shutil.copy(SPEC / "features" / "kernels" / f"{select.partition('/')[0].removeprefix('kernels.')}.yaml", features)
+    shutil.copytree(SPEC / "features" / "linalg", folder / "features" / "linalg")  # whose clauses products name
     monkeypatch.setenv("TILESPEC_CACHE_DIR", str(folder / "cache"))
     clear_cache(disk=False)
     return CliRunner().invoke(main, ["run", select, "--target", target, "-n", "1", "--spec", str(folder)])
