@@ -55,6 +55,10 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(sorted({word.strip() for word in text.split(",")} - {""}))
+
+
 def _path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
@@ -86,6 +90,10 @@ DUMP: Flag[Path | None] = Flag(
     "TILESPEC_DUMP", "a folder", _path, None,
     "folder that receives the text after every pass, in KERNEL/STAGE/NN-PASS.txt",
 )  # fmt: skip
+WITHOUT_PASSES: Flag[tuple[str, ...]] = Flag(
+    "TILESPEC_WITHOUT_PASSES", "names of passes, with commas between them", _words, (),
+    "passes that are left out, of those that only make code faster: to see what they are worth",
+)  # fmt: skip
 BACKEND: Flag[str] = Flag(
     "TILESPEC_BACKEND", "auto, interp, simt, cuda or mlir", _one_of("auto", "interp", "simt", "cuda", "mlir"), "auto",
     "what `kernel[grid](...)` runs on; auto: the interpreter for NumPy arrays, the GPU for device arrays",
@@ -111,6 +119,7 @@ FLAGS: tuple[Flag, ...] = (
     CACHE_DIR,
     CACHE_MEGABYTES,
     DUMP,
+    WITHOUT_PASSES,
     BACKEND,
     MYTRITON_BACKEND,
     PRINT_AUTOTUNING,

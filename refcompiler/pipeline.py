@@ -9,6 +9,7 @@ from typing import Any
 from refcompiler import config
 from refcompiler.dialects.simt.tensor_maps import check_tensor_maps
 from refcompiler.emitters import cuda, mlir
+from refcompiler.errors import LaunchError
 from refcompiler.ir import Func, Pass, PassManager
 from refcompiler.ir.verifier import check_target
 from refcompiler.passes.allocate_shared import allocate_shared
@@ -86,10 +87,12 @@ def fetch_boxes(func: Func, context: Context) -> Func | None:
     """The function after ``BOXES``, where that has warps fetch boxes; else after the last of them alone, for a box that
     nothing copies as such has longer addresses and more masks than the accesses that it was made of."""
     tried, done = func.clone(), None
-    for step in BOXES:
+    for step in _chosen(BOXES):
         done = step.run(tried, context)
         tried = done or tried
-    return done or specialize_warps(func, context)
+    if done is None and specialize_warps in (step.run for step in _chosen(BOXES)):
+        return specialize_warps(func, context)
+    return done
 
 
 LAID_OUT = (
@@ -170,8 +173,27 @@ def _run(stage: str, passes: tuple[Pass, ...], func: Func, context: Context, obs
     """The function at ``stage``; TILESPEC_DUMP receives what each pass made of it."""
     dump = config.DUMP()
     folder = dump and dump / func.name / stage
-    manager = PassManager(passes, context, observer, folder, config.cache_dir() / "reproducers")
+    manager = PassManager(_chosen(passes), context, observer, folder, config.cache_dir() / "reproducers")
     return manager.run(func)
+
+
+# What TILESPEC_WITHOUT_PASSES may name: without them code is as right as with them.
+ONLY_FOR_SPEED = frozenset(
+    "cse licm decide_comparisons unwrap_indices form_boxes rotate_products specialize_warps copy_ahead"
+    " delay_shared_loads".split()
+)
+
+
+def _chosen(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
+    """The passes but those that the environment leaves out."""
+    without = config.WITHOUT_PASSES()
+    if unknown := set(without) - ONLY_FOR_SPEED:
+        raise LaunchError(
+            "config.value",
+            f"{config.WITHOUT_PASSES.name} names {min(unknown)}, which is no pass that may be left out",
+            notes=[f"those are {', '.join(sorted(ONLY_FOR_SPEED))}"],
+        )
+    return tuple(step for step in passes if step.name not in without)
 
 
 def _check_order(passes: tuple[Pass, ...]) -> None:

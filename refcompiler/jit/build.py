@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from refcompiler import config
 from refcompiler.cache import artifact_key, shared_cache
 from refcompiler.dialects.simt.tensor_maps import TensorMap, tensor_maps
 from refcompiler.ir import Func, print_func
@@ -46,7 +47,8 @@ def cache_key(func: Func, arch: str, backend: str, options: Any) -> str:
     """
     from refcompiler import toolchain
 
-    return artifact_key("cubin", print_func(func), repr(options), arch, backend, toolchain=toolchain.fingerprint())
+    chosen = f"{options!r} {config.WITHOUT_PASSES()}"
+    return artifact_key("cubin", print_func(func), chosen, arch, backend, toolchain=toolchain.fingerprint())
 
 
 def forget(key: str) -> None:
