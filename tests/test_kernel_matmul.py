@@ -127,6 +127,12 @@ def test_operands_that_are_not_contiguous_along_k_are_copied(dtype, turn_a, turn
     assert (matmul(a, b) == product(a, b)).all()
 
 
+def test_few_rows_in_splits():
+    a, b, bias = (whole(shape, ml_dtypes.bfloat16) for shape in ((8, 64), (64, 4288), (4288,)))
+    out = matmul(a, b, np.empty((8, 4288), np.float32), bias, "relu", SPLITS=2, BK=32)
+    assert (out == np.maximum(product(a, b) + bias.astype(float), 0)).all()
+
+
 def test_the_narrow_configuration():
     assert narrow(8192, 16, 1, 2, "sm_90a", 132)["BM"] == 64
     assert narrow(65536, 16, 1, 2, "sm_90a", 132)["BM"] == 128
