@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+from refcompiler.errors import LaunchError
 from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, softmax, transpose
 from refcompiler.kernels.rows import extent
 
@@ -84,3 +85,15 @@ def test_rows_that_fill_their_block_are_read_without_masks():
     kernel = softmax.softmax_kernel.compile(signature, {"n": 1024, "BLOCK": 1024})
     assert "cmp_lt" not in kernel.asm["tile_opt"] and "none, none" in kernel.asm["tile_opt"]
     assert extent(1024, 1024).value == 1024 and extent(1000, 1024) == 1000
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_a_limit_on_registers_is_kept(backend):
+    signature = "x:*f32:16,weight:*f32:16,bias:*f32:16,out:*f32:16,stride:i32:16,n:i32:16,epsilon:f32"
+    free, limited = (
+        layer_norm.layer_norm_kernel.compile(signature, {"BLOCK": 8192}, backend=backend, num_warps=16, maxnreg=most)
+        for most in (None, 64)
+    )
+    assert limited.resources["regs"] <= 64 < free.resources["regs"]
+    with pytest.raises(LaunchError, match="maxnreg is a positive integer"):
+        layer_norm.layer_norm_kernel.compile(signature, {"BLOCK": 8192}, maxnreg=0)
