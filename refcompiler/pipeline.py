@@ -47,7 +47,7 @@ class Options:
     enable_reflect_ftz: bool = False
     debug: bool = False
     profile: str = "core"
-    overlapping: bool = False  # nothing is assumed of arrays that different parameters point to
+    fetch_boxes: bool = True  # False: for arrays that overlap, or that no tensor map describes
     maxnreg: int | None = None
 
 

@@ -226,3 +226,24 @@ def test_dtypes(dtype, total, depth, precision, served):
     kernel = turned[(2,)](a, b, c, 128, 64, 256, **options, backend="simt")
     assert ("wgmma" in kernel.asm["simt"]) is served
     np.testing.assert_array_equal(c, product(a, b.T))
+
+
+@triton.jit
+def strided(a, b, c, stride_a, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, columns, depths = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        x = tl.load(a + rows[:, None] * stride_a + (k + depths)[None, :], mask=(rows < M)[:, None], other=0.0)
+        y = tl.load(b + (k + depths)[:, None] * N + columns[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + rows[:, None] * N + columns[None, :], acc)
+
+
+@pytest.mark.parametrize("stride", [64, 0])
+def test_rows_that_no_tensor_map_describes(stride):
+    """A row that is read again and again, at a distance of 0: legal, and not for the copy engine."""
+    a, b, c = numbers(64, 64), numbers(64, 64), np.zeros((64, 64), np.float32)
+    options = {"BM": 64, "BN": 64, "BK": 64, "num_warps": 4, "backend": "simt"}
+    kernel = strided[(1,)](a, b, c, stride, 64, 64, 64, **options)
+    assert "tma_load" in kernel.asm["simt"]
+    np.testing.assert_array_equal(c, product(a if stride else np.tile(a[:1], (64, 1)), b))

@@ -76,8 +76,10 @@ class RolePlan:
 
 def plan_roles(func: Func, context: Any) -> RolePlan | None:
     """The plan for a function at the tile level; None where no product has operands that can be fetched ahead."""
-    target, warps = context.target, context.num_warps
-    if target is None or not (target.has_tma and target.has_wgmma) or warps % WARPS or context.options.num_stages < 2:
+    target, warps, options = context.target, context.num_warps, context.options
+    if target is None or not (target.has_tma and target.has_wgmma) or warps % WARPS:
+        return None
+    if options.num_stages < 2 or not options.fetch_boxes:
         return None
     return _Planner(func, context).run()
 
@@ -114,7 +116,7 @@ class _Planner:
         disjoint = disjoint_parameters(self.func, loads.keys(), stores)
         if disjoint is None:
             stores, disjoint = set(), disjoint_parameters(self.func, loads.keys(), set())
-        if disjoint is None or (disjoint and self.context.options.overlapping):
+        if disjoint is None:
             return None
         rings = self.rings(groups, self.swizzles(loads, dots))
         if not self.set_stages(rings, stores):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from refcompiler.dialects.simt.tensor_maps import Unmappable
 from refcompiler.errors import LaunchError
 from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
@@ -183,9 +184,22 @@ class CompiledKernel:
         if chosen in HOST:
             self._run_on_host(chosen, grid, values, infos)
             return False
-        kernel = self.careful if overlap(self.build.disjoint, infos) else self
-        kernel._launch_gpu(grid, values | infos, stream)
+        self._for_arrays(self.build.disjoint, infos, lambda kernel: kernel._launch_gpu(grid, values | infos, stream))
         return True
+
+    def _for_arrays(
+        self, disjoint: Sequence[tuple[str, str]], infos: Mapping[str, ArrayInfo], run: Callable[[CompiledKernel], None]
+    ) -> None:
+        """Run this kernel, or the careful one for arrays that it takes too much for granted of."""
+        if overlap(disjoint, infos):
+            run(self.careful)
+            return
+        try:
+            run(self)
+        except Unmappable:
+            if self.func.level != "tile":
+                raise
+            run(self.careful)
 
     def _as_float8(self, name: str, info: ArrayInfo) -> ArrayInfo:
         """Bytes that the parameter takes for float8 as an array of that, for libraries that have no float8."""
@@ -199,8 +213,9 @@ class CompiledKernel:
 
     @cached_property
     def careful(self) -> CompiledKernel:
-        """The same kernel for arrays that overlap, where this one takes for granted that some do not."""
-        return CompiledKernel(self.compiled, self.arch, self.backend, replace(self.options, overlapping=True))
+        """The same kernel without what this one takes for granted of its arrays: that they do not overlap, and that
+        tensor maps describe them."""
+        return CompiledKernel(self.compiled, self.arch, self.backend, replace(self.options, fetch_boxes=False))
 
     def _check_arguments(self, values: dict[str, Any], infos: dict[str, ArrayInfo]) -> None:
         where = {info.device is None for info in infos.values()}
@@ -262,8 +277,11 @@ class CompiledKernel:
                 interpreter.run(self.level("tile_opt"), grid, arguments, origins=origins)
             else:
                 pairs = self.level("simt").attrs.get("disjoint", ())
-                func = (self.careful if overlap(pairs, infos) else self).level("simt")
-                simulator.run(func, grid, arguments, count=False, origins=origins)
+                self._for_arrays(
+                    pairs,
+                    infos,
+                    lambda kernel: simulator.run(kernel.level("simt"), grid, arguments, count=False, origins=origins),
+                )
 
     def _launch_gpu(self, grid: tuple[int, int, int], values: dict[str, Any], stream: Any) -> None:
         from refcompiler import runtime

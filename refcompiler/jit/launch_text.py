@@ -135,10 +135,15 @@ class LaunchText:
             self.guards.append(f"not ({' | '.join(aligned)}) & 15")
         self.guards += [f"{read} & 15" for read, is_aligned in reads if not is_aligned]
 
-    def guard_arrays(self, disjoint: Sequence[tuple[str, str]]) -> None:
-        """Guards of what the code takes for granted of its arrays: that pairs of them share no byte."""
+    def guard_arrays(self, kernel: CompiledKernel) -> None:
+        """Guards of what the code takes for granted of its arrays: that pairs of them share no byte, and that tensor
+        maps describe them."""
         place = {value.name: a for a, value in self.values}
-        for first, second in disjoint:
+        maps = kernel.function.tensor_maps
+        if maps is not None:
+            numbers = [self.number(place[p.name], dict(self.values)[place[p.name]]) for p in kernel.build.abi.visible]
+            self.guards.append(f"{self.name(maps.describe)}([{', '.join(numbers)}])")
+        for first, second in kernel.build.disjoint:
             self.guards.append(f"{self.name(apart)}({place[first]}, {place[second]})")
 
     def guard_surroundings(self, dependencies: Dependencies) -> None:
@@ -201,7 +206,7 @@ def launch_function(
     text = LaunchText(reader, values)
     text.guard_values()
     text.guard_alignment()
-    text.guard_arrays(kernel.build.disjoint)
+    text.guard_arrays(kernel)
     text.guard_surroundings(kernel.compiled.dependencies)
     function = kernel.function
     source = text.source(kernel, meta)

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from refcompiler.dialects.simt.tensor_maps import CHUNK, Placed
+from refcompiler.dialects.simt.tensor_maps import CHUNK, Placed, Unmappable
+from refcompiler.errors import LaunchError
 from refcompiler.runtime import gpu
 from refcompiler.runtime.abi import KernelABI
 
@@ -40,6 +41,16 @@ class TensorMaps:
                 self.kept.clear()
             self.kept[key] = found
         return found
+
+    def describe(self, values: Sequence[Any]) -> bool:
+        """Whether there are such maps for these values; errors other than that are left to ``encoded``."""
+        try:
+            self.encoded(values)
+        except Unmappable:
+            return False
+        except LaunchError:
+            pass
+        return True
 
 
 def encode(tensor: Placed) -> bytes:

@@ -57,6 +57,10 @@ def names_in(expression: Expression) -> set[str]:
     raise ValueError(f"no expression: {expression!r}")
 
 
+class Unmappable(LaunchError):
+    """An array that kernels may access element by element, and that no tensor map describes."""
+
+
 @dataclass(frozen=True)
 class TensorMap:
     """A tensor in global memory and the boxes that are copied from and to it; dimensions from the outermost inwards.
@@ -133,7 +137,8 @@ class TensorMap:
         return f"no integer parameter is called {missing[0]!r}" if missing else ""
 
     def placed(self, address: int, scalars: Mapping[str, int], kernel: str) -> Placed:
-        """The tensor of one launch. Raises LaunchError (exec.tensor_maps#E2) for one that no tensor map describes."""
+        """The tensor of one launch. Raises LaunchError (exec.tensor_maps#E2) for one that no tensor map describes:
+        Unmappable, where a kernel that copies no boxes could read it."""
         extents = tuple(evaluate(e, scalars) for e in self.extents)
         strides = tuple(evaluate(e, scalars) for e in self.strides)
         where = f"argument {self.pointer} of {kernel}"
@@ -143,11 +148,11 @@ class TensorMap:
             raise _misfit(where, f"starts at address {address:#x}, which is no multiple of {CHUNK}")
         for extent in extents:
             if not 0 < extent <= 1 << 32:
-                raise _misfit(where, f"has an extent of {extent}, expected 0 to 2**32")
+                raise _misfit(where, f"has an extent of {extent}, expected 0 to 2**32", Unmappable)
         for stride, extent in zip(strides, extents, strict=False):
             if extent > 1 and (stride % CHUNK or not 0 < stride < 1 << 40):
                 what = f"has {stride} bytes between neighbours, expected a positive multiple of {CHUNK} below 2**40"
-                raise _misfit(where, what)
+                raise _misfit(where, what, LaunchError if stride % CHUNK else Unmappable)
         # One row has no neighbour, and may be of any length: the driver wants a multiple all the same.
         strides = tuple(s if n > 1 else CHUNK for s, n in zip(strides, extents, strict=False))
         return Placed(self, address, extents, strides)
@@ -191,8 +196,8 @@ class Placed:
         return swizzled(start + np.arange(self.map.box_bytes // size) * size, self.map.swizzle)
 
 
-def _misfit(where: str, what: str) -> LaunchError:
-    return LaunchError(
+def _misfit(where: str, what: str, kind: type[LaunchError] = LaunchError) -> LaunchError:
+    return kind(
         f"{_SPEC}#E2", f"{where} {what}", notes=["copy it to where rows begin at multiples of 16 bytes, for TMA's sake"]
     )
 
