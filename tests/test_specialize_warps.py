@@ -147,6 +147,15 @@ def test_without_roles(options, arch):
     assert "roles" not in kernel.asm["simt"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps"), [(64, 8, 4), (64, 16, 4), (64, 32, 4), (128, 16, 8), (256, 64, 8)]
+)
+def test_products_of_any_width_compile(rows, columns, warps):
+    pytest.importorskip("cuda.bindings")
+    kernel = compiled(tiles, {"num_warps": warps}, {"BM": rows, "BN": columns, "BK": 64, "TURNED": True})
+    assert kernel.resources["spill_bytes"] == 0
+
+
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])
 def test_machine_code(backend):
     """Tensor cores and the copy engine do the work; accumulators stay where they are."""

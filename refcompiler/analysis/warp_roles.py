@@ -26,7 +26,7 @@ from refcompiler.layouts import swizzle_bytes
 WARPS = 4  # of a warpgroup
 ROWS = 64  # of a product of one warpgroup
 STEP_BYTES = 32  # of k in one instruction
-MAX_COLUMNS = 256  # of one instruction
+MIN_COLUMNS, MAX_COLUMNS = 32, 256  # of one instruction; ptxas serialises narrower ones in loops of CUDA C++ (C7514)
 BOX_ROW_BYTES = 128  # of what is copied out
 BARRIER_BYTES = 16  # of one slot: full, empty
 
@@ -250,7 +250,12 @@ class _Planner:
         (m, k), (_, n) = shape_of(dot.x.type), shape_of(dot.y.type)
         dtype = element_of(dot.x.type)
         fits = m % (ROWS * self.warpgroups) == 0 and k * dtype.itemsize % STEP_BYTES == 0 and n % 8 == 0
-        if not fits or n > MAX_COLUMNS or not is_power(m * k * n) or element_of(dot.result.type) is not sum_of(dot):
+        if (
+            not fits
+            or not MIN_COLUMNS <= n <= MAX_COLUMNS
+            or not is_power(m * k * n)
+            or element_of(dot.result.type) is not sum_of(dot)
+        ):
             return False
         if dtype in (F16, BF16):
             return True
