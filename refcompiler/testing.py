@@ -1,10 +1,13 @@
-"""Timing of GPU work as `triton.testing` offers it: medians of launches with a cold L2 cache."""
+"""Timing of GPU work as `triton.testing` offers it: medians of launches with a cold L2 cache, and tables of them."""
 
 from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from refcompiler.errors import LaunchError
@@ -116,3 +119,69 @@ def _between(pair: tuple[Any, Any]) -> float:
     for event in pair:
         gpu.ask("cuEventDestroy", event)
     return float(elapsed)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What `perf_report` measures: the function of the benchmark is called with each of ``x_vals`` for all ``x_names``,
+    each of ``line_vals`` for ``line_arg``, and ``args``. The labels and styles of upstream's plots are accepted."""
+
+    x_names: Sequence[str]
+    x_vals: Sequence[Any] = ()
+    line_arg: str = ""
+    line_vals: Sequence[Any] = ()
+    line_names: Sequence[str] = ()
+    plot_name: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    xlabel: str = ""
+    ylabel: str = ""
+    x_log: bool = False
+    y_log: bool = False
+    styles: Sequence[Any] | None = None
+
+
+def perf_report(benchmarks: Benchmark | Sequence[Benchmark]) -> Callable[[Callable[..., Any]], Report]:
+    """A decorator that makes a report of a function, which gives one number, or one and its bounds, per call."""
+    given = [benchmarks] if isinstance(benchmarks, Benchmark) else list(benchmarks)
+    return lambda fn: Report(fn, given)
+
+
+class Report:
+    """A function and what it is to be called with; ``run`` does it. `tilespec bench` draws pictures."""
+
+    def __init__(self, fn: Callable[..., Any], benchmarks: Sequence[Benchmark]):
+        self.fn, self.benchmarks = fn, benchmarks
+
+    def run(
+        self, show_plots: bool = False, print_data: bool = False, save_path: str | Path = "", **arguments: Any
+    ) -> list[list[dict[str, Any]]]:
+        """The rows of each benchmark, by column; printed, or written to PLOT_NAME.csv in the folder ``save_path``.
+
+        ``arguments`` go to every call. Raises LaunchError for ``show_plots``, which needs a screen.
+        """
+        if show_plots:
+            raise LaunchError("testing.plots", "perf_report draws no plots: use print_data=True or save_path=FOLDER")
+        tables = [self._rows(benchmark, arguments) for benchmark in self.benchmarks]
+        for benchmark, rows in zip(self.benchmarks, tables, strict=True):
+            text = (
+                [",".join(map(str, line)) for line in [list(rows[0]), *(row.values() for row in rows)]] if rows else []
+            )
+            if print_data:
+                sys.stdout.write("\n".join([f"{benchmark.plot_name}:", *text]) + "\n")
+            if save_path:
+                folder = Path(save_path)
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"{benchmark.plot_name}.csv").write_text("\n".join(text) + "\n", encoding="utf-8")
+        return tables
+
+    def _rows(self, benchmark: Benchmark, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        rows = []
+        for x in benchmark.x_vals:
+            values = x if isinstance(x, tuple | list) else [x] * len(benchmark.x_names)
+            row: dict[str, Any] = dict(zip(benchmark.x_names, values, strict=True))
+            call = {**row, **benchmark.args, **arguments}
+            for value, name in zip(benchmark.line_vals, benchmark.line_names, strict=True):
+                found = self.fn(**call, **{benchmark.line_arg: value})
+                row[name] = found[0] if isinstance(found, tuple | list) else found
+            rows.append(row)
+        return rows

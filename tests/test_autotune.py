@@ -429,3 +429,22 @@ def test_without_a_gpu_nothing_can_be_timed():
         env={"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": ":".join(sys.path)},
     )
     assert "no GPU can be used" in done.stderr
+
+
+def test_a_report_calls_its_function_and_keeps_a_table(tmp_path, capsys):
+    made = triton.testing.Benchmark(
+        x_names=["n", "m"], x_vals=[1, (2, 3)], line_arg="which", line_vals=["a", "b"], line_names=["A", "B"],
+        plot_name="sums", args={"more": 10},
+    )  # fmt: skip
+
+    @triton.testing.perf_report(made)
+    def measured(n, m, which, more):
+        total = n + m + more
+        return total if which == "a" else (-total, 0, 0)
+
+    (rows,) = measured.run(print_data=True, save_path=tmp_path)
+    assert rows == [{"n": 1, "m": 1, "A": 12, "B": -12}, {"n": 2, "m": 3, "A": 15, "B": -15}]
+    assert (tmp_path / "sums.csv").read_text() == "n,m,A,B\n1,1,12,-12\n2,3,15,-15\n"
+    assert capsys.readouterr().out.startswith("sums:\nn,m,A,B\n")
+    with pytest.raises(LaunchError, match="draws no plots"):
+        measured.run(show_plots=True)

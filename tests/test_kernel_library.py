@@ -7,7 +7,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from refcompiler.errors import LaunchError
 from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, softmax, transpose
@@ -27,7 +27,8 @@ TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(ml_dtypes.bfloat16): 4e-3}  # 
 
 @pytest.mark.parametrize("feature", SOURCES)
 def test_the_feature_has_the_source_of_the_library(feature):
-    programs = yaml.safe_load((SPEC / "features" / "kernels" / f"{feature}.yaml").read_text())["programs"].values()
+    loaded = YAML(typ="safe").load((SPEC / "features" / "kernels" / f"{feature}.yaml").read_text())
+    programs = loaded["programs"].values()
     written = {p["source"].strip() for p in programs}
     assert written == {textwrap.dedent(inspect.getsource(kernel.fn)).strip() for kernel in SOURCES[feature]}
 

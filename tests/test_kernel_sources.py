@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 import refcompiler.kernels
 
@@ -33,7 +33,7 @@ def library():
 def judged():
     """Feature, program and functions of every program of spec/features/kernels."""
     for path in sorted((ROOT / "spec/features/kernels").glob("*.yaml")):
-        feature = yaml.safe_load(path.read_text())
+        feature = YAML(typ="safe").load(path.read_text())
         programs = feature.get("programs") or {"program": feature["program"]}
         for name, program in programs.items():
             yield path.stem, name, functions(re.sub(r"\{([A-Z]\w*)\}", r"\1", program["source"]))

@@ -12,7 +12,7 @@ from refcompiler.ir.types import ARITHMETIC, BF16, BOOL, F16, F32, F64, FLOATS, 
 from refcompiler.target import TARGETS
 
 # Their results are within some ULP of the exact value, so they may use approximate instructions.
-APPROXIMATE = {"exp", "exp2", "log", "log2", "sin", "cos", "erf", "rsqrt", "rem"}
+APPROXIMATE = {"exp", "exp2", "exp2_ftz", "log", "log2", "sin", "cos", "erf", "rsqrt", "rem"}
 
 
 def ptx_of(text: Text, arch: str = "sm_90a") -> str:

@@ -137,7 +137,8 @@ def test_every_oracle_is_documented_and_leaves_its_inputs_alone():
     x = np.arange(1, 5, dtype=np.float32)
     x.setflags(write=False)
     for name in oracles.names():
-        if lookup(name).inputs == ("x",) and not lookup(name).operands and "integers" not in name:
+        own = "integers" in name or name == "oracles.boxes:load_box"  # of other ranks; with tests of their own
+        if lookup(name).inputs == ("x",) and not lookup(name).operands and not own:
             lookup(name)(
                 {"x": x},
                 {

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from refcompiler import toolchain
 from refcompiler.errors import CompileError
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 def program(name, feature="tensor_cores", **params):
     """A program of the feature with its parameters filled in."""
-    loaded = yaml.safe_load((ROOT / f"spec/features/exec/{feature}.yaml").read_text())
+    loaded = YAML(typ="safe").load((ROOT / f"spec/features/exec/{feature}.yaml").read_text())
     return re.sub(r"\{([A-Z]+)\}", lambda found: params[found[1]], loaded["programs"][name]["source"])
 
 

@@ -200,7 +200,16 @@ STRUCTURE: dict[str, str] = {
     "yield": "the end of a loop, a branch, a combination",
     "assert": "tl.device_assert of what holds",
 }
+_LATER = "warp specialization makes it, after the tile level; linalg.dot and kernels.matmul specify what it comes to"
+_SUMS = "its sums may be taken in any order, so no two targets need agree on their bits; linalg.dot specifies them"
+_BOXES = "memory.descriptors specifies it, with arrays of its own"
 LEFT_OUT: dict[str, str] = {
+    "dot": _SUMS,
+    "round_tf32": "a step of products of float32; linalg.dot specifies these",
+    "exp2_ftz": "an option of the launch makes it; math.exp2 specifies it",
+    **dict.fromkeys(("make_descriptor", "descriptor_load", "descriptor_store"), _BOXES),
+    **dict.fromkeys(("ring", "ring_put", "ring_take", "ring_release", "roles"), _LATER),
+    **dict.fromkeys(("warpgroup_dot", "warpgroup_wait", "bulk_store"), _LATER),
     "atomic_cas": "what it gives depends on the order of the programs; atomic.cas specifies it",
     "empty": "its elements are unspecified, and nothing may depend on them",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from refcompiler.dialects.simt.tensor_maps import Unmappable
-from refcompiler.errors import LaunchError
+from refcompiler.errors import InternalError, LaunchError
 from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import FLOATS8, DType, PointerType
@@ -113,7 +114,15 @@ class CompiledKernel:
         found = stored(self.key)
         if found is not None:
             return found
-        return build(self.asm[self.code], self.level("simt"), self.func, self.arch, self.code, self.options, self.key)
+        try:
+            return build(
+                self.asm[self.code], self.level("simt"), self.func, self.arch, self.code, self.options, self.key
+            )
+        except InternalError as error:
+            if error.id != "toolchain.serialized" or self.func.level != "tile" or not self.options.fetch_boxes:
+                raise
+            warnings.warn(f"{self.name} is compiled without warps that fetch: {error.message}", RuntimeWarning, 2)
+            return self.careful.build
 
     def make_machine_code(self) -> bool:
         """Compile as far as the tools of this machine go; whether to machine code."""

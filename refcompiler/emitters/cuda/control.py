@@ -132,17 +132,21 @@ class ControlFlow:
         type_ = self.type_of(op.start)
         name = self.renderer.names[op.body.args[0]]
         by = int(op.step.value) if isinstance(op.step, Constant) else 0
-        if any(inner.deferred for inner in op.body.walk()):  # it waits for tensor cores: copies of it only cost time
-            self.line("#pragma unroll 1")
+        # what waits for tensor cores gains nothing from copies of it, and ptxas loses sight of what is on its way
+        pragma = ["#pragma unroll 1"] if any(inner.deferred for inner in op.body.walk()) else []
         if by and self.renderer.ranges.can_count(op.stop, by):
             compare = "<" if by > 0 else ">"
             advance = {1: f"++{name}", -1: f"--{name}"}.get(by, f"{name} {'+' if by > 0 else '-'}= {abs(by)}")
+            for line in pragma:
+                self.line(line)
             self.line(f"for ({type_} {name} = {start}; {name} {compare} {stop.within(11)}; {advance}) {{")
             return ""
         unsigned = "unsigned long long" if element_of(op.start.type).bits == 64 else "unsigned"
         self.line(f"{type_} {name} = {start};")
         trips_name = self.namer.name("trips")
         count = f"trip_count<{type_}, {unsigned}>({start}, {stop}, {step})"
+        for line in pragma:
+            self.line(line)
         self.line(f"for ({unsigned} {trips_name} = {count}; {trips_name} > 0; --{trips_name}) {{")
         return f"{name} = ({type_})({name} + ({unsigned}){step.within(15)});"
 
