@@ -197,7 +197,7 @@ class CompiledKernel:
         return True
 
     def _for_arrays(
-        self, disjoint: Sequence[tuple[str, str]], infos: Mapping[str, ArrayInfo], run: Callable[[CompiledKernel], None]
+        self, disjoint: Sequence[tuple[str, str]], infos: Mapping[str, ArrayInfo], run: Callable[[CompiledKernel], Any]
     ) -> None:
         """Run this kernel, or the careful one for arrays that it takes too much for granted of."""
         if overlap(disjoint, infos):

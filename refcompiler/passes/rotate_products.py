@@ -35,11 +35,11 @@ class _Pair(NamedTuple):
 
 
 class _Rotated(NamedTuple):
-    """What became of a loop: the product as it was, the index that it was computed for, the value for the next one."""
+    """What became of a loop: the product as it was, the counter it was computed for, the value for the next one."""
 
     loop: For
     product: Op
-    index: Value
+    counter: Value
     following: Value
 
 
@@ -54,8 +54,7 @@ class _Rotation:
         for op in list(block.ops):
             for region in op.regions:
                 self.block(region)
-            pair = self.pair(op) if isinstance(op, For) else None
-            if pair is not None:
+            if isinstance(op, For) and (pair := self.pair(op)) is not None:
                 before.append(self.rotate(block, op, pair, before))
 
     # --- what can be rotated
@@ -136,7 +135,7 @@ class _Rotation:
             start, stop, step = other.loop.start, other.loop.stop, other.loop.step.value
             whole = self.axis.of(stop).divisor % step == 0 and self.ranges.non_negative(stop)
             from_zero = isinstance(start, Constant) and start.value == 0
-            same = _same(pair.product, other.product, {loop.body.args[0]: other.index})
+            same = _same(pair.product, other.product, {loop.body.args[0]: other.counter})
             if loop.start is stop and from_zero and whole and same:
                 return other.following
         return None
