@@ -17,6 +17,7 @@ N = 128
 APPROXIMATE = {
     "exp": 1e-6,
     "exp2": 1e-6,
+    "exp2_ftz": 1e-6,
     "log": 1e-6,
     "log2": 1e-6,
     "sin": 1e-6,
