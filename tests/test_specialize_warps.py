@@ -147,6 +147,15 @@ def test_without_roles(options, arch):
     assert "roles" not in kernel.asm["simt"]
 
 
+@pytest.mark.parametrize(("warps", "threads"), [(16, 640), (32, 1024)])
+def test_no_more_threads_than_a_block_has(warps, threads):
+    """A block of 32 warps has no room for those that fetch."""
+    kernel = compiled(tiles, {"num_warps": warps}, {"BM": 16 * warps, "BN": 32, "BK": 64, "TURNED": False})
+    simt = kernel.level("simt")
+    assert simt.attrs["threads"] == threads
+    assert any(op.name == "roles" for op in simt.walk()) is (warps == 16)
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "warps"), [(64, 8, 4), (64, 16, 4), (64, 32, 4), (128, 16, 8), (256, 64, 8)]
 )

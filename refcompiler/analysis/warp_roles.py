@@ -24,6 +24,7 @@ from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, I32, BlockType, DT
 from refcompiler.layouts import swizzle_bytes
 
 WARPS = 4  # of a warpgroup
+FETCHING_WARPS = 4  # registers are given out by warpgroups; one thread does the work
 ROWS = 64  # of a product of one warpgroup
 STEP_BYTES = 32  # of k in one instruction
 MIN_COLUMNS, MAX_COLUMNS = 32, 256  # of one instruction; ptxas serialises narrower ones in loops of CUDA C++ (C7514)
@@ -79,7 +80,7 @@ def plan_roles(func: Func, context: Any) -> RolePlan | None:
     target, warps, options = context.target, context.num_warps, context.options
     if target is None or not (target.has_tma and target.has_wgmma) or warps % WARPS:
         return None
-    if options.num_stages < 2 or not options.fetch_boxes:
+    if options.num_stages < 2 or not options.fetch_boxes or warps + FETCHING_WARPS > target.max_warps_per_block:
         return None
     return _Planner(func, context).run()
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from refcompiler.analysis.warp_roles import WARPS, Group, RingPlan, RolePlan, last_use, plan_roles
+from refcompiler.analysis.warp_roles import FETCHING_WARPS, WARPS, Group, RingPlan, RolePlan, last_use, plan_roles
 from refcompiler.dialects.scf import For
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import I32
 
-FETCHING_WARPS = 4  # registers are given out by warpgroups; one thread does the work
 Place = tuple[Value, Value]  # a slot and the parity of its round
 
 
