@@ -224,7 +224,19 @@ class TensorMapOp(Op, name="tensor_map", levels=SIMT):
 
 class TmaOp(PtxOp):
     """A copy of a box whose first element has ``coordinates``, from the outermost dimension inwards; the last one is at
-    a multiple of 16 bytes."""
+    a multiple of 16 bytes. ``rest`` ends with three operands, of which the last is the predicate."""
+
+    @property
+    def coordinates(self) -> list[Value]:
+        return self.rest[:-3]
+
+    @property
+    def predicate(self) -> Value | None:
+        return self.rest[-1]
+
+    @property
+    def instruction(self) -> Instruction:
+        return INSTRUCTIONS[f"{self.name}_{len(self.box)}d"]
 
     def check_box(self, require) -> None:
         rank = len(self.box)
@@ -259,24 +271,12 @@ class TmaLoad(TmaOp, name="tma_load", effects={"tma", "write_shared"}, levels=SI
     box = attr(tuple)
 
     @property
-    def coordinates(self) -> list[Value]:
-        return self.rest[:-3]
-
-    @property
     def bar(self) -> Value:
         return self.rest[-3]
 
     @property
     def bar_index(self) -> Value:
         return self.rest[-2]
-
-    @property
-    def predicate(self) -> Value | None:
-        return self.rest[-1]
-
-    @property
-    def instruction(self) -> Instruction:
-        return INSTRUCTIONS[f"{self.name}_{len(self.box)}d"]
 
     @property
     def arguments(self) -> list[Argument]:
@@ -301,24 +301,12 @@ class TmaStore(TmaOp, name="tma_store", effects={"tma", "read_shared", "store"},
     box = attr(tuple)
 
     @property
-    def coordinates(self) -> list[Value]:
-        return self.rest[:-3]
-
-    @property
     def buffer(self) -> Value:
         return self.rest[-3]
 
     @property
     def index(self) -> Value:
         return self.rest[-2]
-
-    @property
-    def predicate(self) -> Value | None:
-        return self.rest[-1]
-
-    @property
-    def instruction(self) -> Instruction:
-        return INSTRUCTIONS[f"{self.name}_{len(self.box)}d"]
 
     @property
     def arguments(self) -> list[Argument]:
