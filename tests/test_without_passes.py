@@ -8,8 +8,9 @@ import refcompiler as triton
 from conformance.cli import main
 from refcompiler import pipeline
 from refcompiler.errors import LaunchError
-from tests.test_specialize_warps import heads, numbers, product, scores, tiles
+from tests.test_specialize_warps import numbers, pointers, product, scores, tiles
 
+MATRICES = "a:*bf16:16,b:*bf16:16,c:*f32:16,M:i32,N:i32:16,K:i32:16"
 BUDGETS = {  # pass -> the budgets that its absence exceeds
     "specialize_warps": "kernels.matmul/warpgroups",
     "form_boxes": "opt.boxes/*",
@@ -18,15 +19,49 @@ BUDGETS = {  # pass -> the budgets that its absence exceeds
 
 
 @pytest.mark.parametrize("name", sorted(pipeline.ONLY_FOR_SPEED))
-def test_results_stay(name, monkeypatch):
+@pytest.mark.parametrize("warps", [2, 4])  # without and with warps that fetch
+def test_results_stay(warps, name, monkeypatch):
+    """Descriptors, pointers whose boxes have to be found, and two products of which the second waits for the first."""
     monkeypatch.setenv("TILESPEC_WITHOUT_PASSES", name)
-    a, b, c = numbers(100, 72), numbers(72, 136), np.zeros((100, 136), np.float32)
-    options = {"BM": 64, "BN": 64, "BK": 32, "TURNED": False, "num_warps": 4, "backend": "simt"}
-    for kernel in (tiles, scores, heads):
-        kernel.clear_cache()
-    tiles[(2,)](a, b, c, 100, 136, 72, **options)
-    np.testing.assert_array_equal(c, product(a, b))
-    tiles.clear_cache()
+    kernels = [triton.jit(kernel.fn) for kernel in (tiles, pointers, scores)]
+    options = {"num_warps": warps, "backend": "simt"}
+    a, b = numbers(100, 80), numbers(80, 144)
+    for kernel, grid, more in ((kernels[0], (2,), {"TURNED": False}), (kernels[1], (2, 3), {})):
+        c = np.zeros((100, 144), np.float32)
+        kernel[grid](a, b, c, 100, 144, 80, BM=64, BN=64, BK=32, **more, **options)
+        np.testing.assert_array_equal(c, product(a, b))
+    q, k, v = (numbers(128, 64) for _ in range(3))
+    out, expected = np.zeros((128, 64), np.float32), np.zeros((128, 64))
+    kernels[2][(2,)](q, k, v, out, 128, B=64, D=64, **options)
+    for start in range(0, 128, 64):
+        s = np.maximum(product(q, k[start : start + 64].T), 0.0).astype(q.dtype)
+        expected = expected * 0.5 + product(s, v[start : start + 64])
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+def test_each_pass_does_something(monkeypatch):
+    """Leaving one out changes the program of one of these kernels, so that their results say something of it."""
+    shapes = {"BM": 64, "BN": 64, "BK": 32}
+    cases = [
+        (tiles, {**shapes, "TURNED": False}, MATRICES, 4),
+        (pointers, shapes, MATRICES, 4),
+        (pointers, shapes, MATRICES, 2),
+    ]
+    cases.append((scores, {"B": 64, "D": 64}, "q:*bf16:16,k:*bf16:16,v:*bf16:16,out:*f32:16,S:i32:16", 4))
+
+    def programs():
+        made = [triton.jit(k.fn).compile(types, given, num_warps=w) for k, given, types, w in cases]
+        return [kernel.asm["simt"] for kernel in made]
+
+    with_all = programs()
+    unseen = set()
+    for name in sorted(pipeline.ONLY_FOR_SPEED):
+        monkeypatch.setenv("TILESPEC_WITHOUT_PASSES", name)
+        if programs() == with_all:
+            unseen.add(name)
+    # Wrapped indices, rows that fill a block and exchanges side by side are not here: opt.boxes, opt.decide_comparisons
+    # and tests/test_delay_shared_loads.py have them.
+    assert unseen == {"unwrap_indices", "decide_comparisons", "delay_shared_loads"}
 
 
 @pytest.mark.parametrize("name", sorted(BUDGETS))
