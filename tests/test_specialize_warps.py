@@ -165,6 +165,17 @@ def test_products_of_any_width_compile(rows, columns, warps):
     assert kernel.resources["spill_bytes"] == 0
 
 
+def test_what_would_be_serialised_is_compiled_without_roles():
+    """More sums than registers: ptxas would make products wait, and every stage shows what runs instead."""
+    pytest.importorskip("cuda.bindings")
+    kernel = compiled(tiles, {"num_warps": 16}, {"BM": 1024, "BN": 64, "BK": 64, "TURNED": False})
+    assert "roles" in kernel.asm["simt"]
+    with pytest.warns(RuntimeWarning, match="compiled without warps that fetch"):
+        assert kernel.asm["cubin"]
+    assert "roles" not in kernel.asm["simt"] and "HGMMA" not in kernel.asm["sass"]
+    assert kernel.resources["threads"] == kernel.level("simt").attrs["threads"] == 512
+
+
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])
 def test_machine_code(backend):
     """Tensor cores and the copy engine do the work; accumulators stay where they are."""

@@ -122,7 +122,16 @@ class CompiledKernel:
             if error.id != "toolchain.serialized" or self.func.level != "tile" or not self.options.fetch_boxes:
                 raise
             warnings.warn(f"{self.name} is compiled without warps that fetch: {error.message}", RuntimeWarning, 2)
+            self._become_careful()
             return self.careful.build
+
+    def _become_careful(self) -> None:
+        """Show, at every stage from now on, the program that the machine code is of."""
+        with self._lock:
+            self.options = self.careful.options
+            self.levels.clear()
+            self.asm = Stages(self._stage)
+            self.__dict__.pop("key", None)
 
     def make_machine_code(self) -> bool:
         """Compile as far as the tools of this machine go; whether to machine code."""
