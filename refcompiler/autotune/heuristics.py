@@ -6,38 +6,24 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from refcompiler.autotune.decorated import Decorated
 from refcompiler.errors import LaunchError
 
 
-class Heuristics:
+class Heuristics(Decorated):
     """A kernel of which the parameters in ``values`` are computed at every launch, in the order of ``values``."""
 
     def __init__(self, fn: Any, values: Mapping[str, Callable[[dict[str, Any]], Any]]):
-        self.fn, self.values, self.arg_names = fn, dict(values), list(fn.arg_names)
-        self.__name__, self.__doc__ = fn.__name__, fn.__doc__
-        unknown = [name for name in self.values if name not in self.arg_names]
-        if unknown:
-            raise LaunchError(
-                "autotune.names", f"heuristics: {self.__name__} has no parameter {unknown[0]!r}", notes=[_named(self)]
-            )
-
-    __iter__ = None
+        super().__init__(fn)
+        self.values = dict(values)
+        self.check_names("heuristics", self.values)
 
     def __repr__(self) -> str:
         return f"<heuristics of {self.fn!r}>"
 
-    @property
-    def base_fn(self) -> Any:
-        """The kernel under all decorators."""
-        return getattr(self.fn, "base_fn", self.fn)
-
-    @property
-    def source(self) -> Any:
-        return self.fn.source
-
     def _with_values(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         for name, value in self.values.items():
-            kwargs[name] = value({**dict(zip(self.arg_names, args, strict=False)), **kwargs})
+            kwargs[name] = value({**self.positional(args), **kwargs})
         return kwargs
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
@@ -45,10 +31,6 @@ class Heuristics:
 
     def _run(self, grid: Any, /, *args: Any, **kwargs: Any) -> Any:
         return self.fn[grid](*args, **self._with_values(args, kwargs))
-
-    def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
-        """Launch on ``grid``; gives the compiled kernel."""
-        return self._run(grid, *args, **kwargs)
 
     def warmup(self, *args: Any, grid: Any = (1,), **kwargs: Any) -> Any:
         """Compile for the arguments without launching."""
@@ -73,7 +55,3 @@ class Heuristics:
                     notes=[f"give {name!r} among the constexprs"],
                 ) from None
         return self.fn.compile(signature, given, **options)
-
-
-def _named(kernel: Any) -> str:
-    return f"its parameters are {', '.join(kernel.arg_names)}"

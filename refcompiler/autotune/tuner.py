@@ -19,6 +19,7 @@ from refcompiler import config as settings
 from refcompiler import testing
 from refcompiler.autotune import contents, remembered
 from refcompiler.autotune.config import Config
+from refcompiler.autotune.decorated import Decorated
 from refcompiler.autotune.pruning import Pruning
 from refcompiler.errors import CompileError, InternalError, LaunchError
 from refcompiler.jit.backends import CODE, asked, compiled_for
@@ -67,7 +68,7 @@ def _dtype_of(at: int, value: Any) -> Callable[[Sequence[Any]], Any]:
     return lambda values: fact(values[at])
 
 
-class Autotuner:
+class Autotuner(Decorated):
     """A kernel whose configuration is chosen at its first launch of each kind.
 
     ``configs_timings`` and ``bench_time`` (seconds) tell of the last tuning, ``skipped`` says why configurations were
@@ -90,14 +91,15 @@ class Autotuner:
         do_bench: Callable[..., Any] | None,
         cache_results: bool,
     ):
-        self.fn, self.arg_names = fn, list(fn.arg_names)
-        self.__name__, self.__doc__ = fn.__name__, fn.__doc__
+        super().__init__(fn)
         self.configs = list(configs) or [Config({})]
         self.keys, self.pruning, self.cache_results = list(key), pruning, cache_results
         self.reset_to_zero, self.restore_value = list(reset_to_zero), list(restore_value)
         self.pre_hook, self.post_hook = pre_hook or self._prepare, post_hook or self._tidy
         self.warmup_ms, self.rep_ms, self.do_bench = warmup, rep, do_bench
-        self._check_names()
+        named = {"key": self.keys, "reset_to_zero": self.reset_to_zero, "restore_value": self.restore_value}
+        for where, names in named.items():
+            self.check_names(where, names)
         self._copies: dict[str, Any] = {}
         self._forms: dict[tuple, _Form] = {}
         self._choices: dict[tuple, Choice] = {}
@@ -110,30 +112,8 @@ class Autotuner:
         self.skipped: dict[Config, str] = {}
         self.bench_time = 0.0
 
-    def _check_names(self) -> None:
-        named = {"key": self.keys, "reset_to_zero": self.reset_to_zero, "restore_value": self.restore_value}
-        for where, names in named.items():
-            for name in names:
-                if name not in self.arg_names:
-                    raise LaunchError(
-                        "autotune.names",
-                        f"{where}: {self.__name__} has no parameter {name!r}",
-                        notes=[f"its parameters are {', '.join(self.arg_names)}"],
-                    )
-
-    __iter__ = None  # Python would otherwise iterate by calling __getitem__ for ever
-
     def __repr__(self) -> str:
         return f"<autotuner of {self.fn!r}, {len(self.configs)} configurations>"
-
-    @property
-    def base_fn(self) -> Any:
-        """The kernel under all decorators."""
-        return getattr(self.fn, "base_fn", self.fn)
-
-    @property
-    def source(self) -> Any:
-        return self.fn.source
 
     @property
     def cache(self) -> dict[tuple, Config]:
@@ -155,10 +135,6 @@ class Autotuner:
     # --- launching
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return functools.partial(self._launches.current, grid)
-
-    def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
-        """Launch on ``grid``; gives the compiled kernel."""
-        return self[grid](*args, **kwargs)
 
     def _long_way(self, grid: Any, args: tuple, keywords: dict[str, Any]) -> Any:
         """Choose, launch, and prepare launches of this kind, unless something is to run before each."""
@@ -201,10 +177,7 @@ class Autotuner:
         return form
 
     def _everything(self, args: tuple, keywords: Mapping[str, Any], config: Config) -> dict[str, Any]:
-        return {**self._positional(args), **keywords, **config.all_kwargs()}
-
-    def _positional(self, args: tuple) -> dict[str, Any]:
-        return dict(zip(self.arg_names, args, strict=False))
+        return {**self.positional(args), **keywords, **config.all_kwargs()}
 
     # --- choosing
     def _choose(self, grid: Any, args: tuple, keywords: dict[str, Any], kind: tuple) -> Choice:
@@ -223,7 +196,7 @@ class Autotuner:
             return choice
 
     def _pruned(self, args: tuple, keywords: dict[str, Any]) -> list[Config]:
-        kept = self.pruning.apply(self.configs, self._positional(args), keywords)
+        kept = self.pruning.apply(self.configs, self.positional(args), keywords)
         if not kept:
             raise AutotunerError(
                 "autotune.pruned",
