@@ -88,11 +88,30 @@ def test_nothing_to_add_up_and_nothing_to_write():
     ((8,), (8, 4), None, {}, "a has shape"),
     ((4, 8), (8, 4), (4, 5), {}, "out has shape"),
     ((4, 8), (8, 4), None, {"activation": "tanh"}, "expected one of none, relu"),
+    ((4, 8), (8, 4), None, {"precision": "fp32"}, "precision 'fp32'; expected one of tf32, tf32x3, ieee"),
+    ((4, 8), (8, 4), None, {"bias": np.zeros((1, 4), np.float16)}, r"the bias has shape \(1, 4\), expected \(4,\)"),
+    ((4, 8), (8, 4), None, {"bias": np.zeros(8, np.float16)[::2]}, "the bias has a stride of 2"),
 ])  # fmt: skip
 def test_shapes_that_do_not_fit_are_refused(a, b, out, options, message):
     arrays = [np.zeros(shape, np.float16) if shape else None for shape in (a, b, out)]
     with pytest.raises(LaunchError, match=message):
         matmul(*arrays, **options)
+
+
+@pytest.mark.parametrize("a, b, message", [
+    (ml_dtypes.bfloat16, np.float32, "a and b have dtypes bf16 and f32; expected one dtype"),
+    (np.int8, np.float16, "a and b have dtypes i8 and f16"),
+    (np.float64, np.float64, "a has dtype f64; expected one of f16, bf16, f32, i8, "),
+    (np.float16, np.int32, "b has dtype i32; expected one of"),
+])  # fmt: skip
+def test_dtypes_that_do_not_fit_are_refused(a, b, message):
+    with pytest.raises(LaunchError, match=message):
+        matmul(np.zeros((16, 32), a), np.zeros((32, 16), b))
+
+
+def test_two_dtypes_of_float8_are_multiplied():
+    a, b = np.full((16, 32), 1.5, ml_dtypes.float8_e4m3fn), np.full((32, 16), 2, ml_dtypes.float8_e5m2)
+    assert (matmul(a, b, np.empty((16, 16), np.float32), **SMALL) == 96).all()
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90a", "sm_100a"])

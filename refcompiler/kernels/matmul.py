@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import refcompiler as triton
 import refcompiler.language as tl
+from refcompiler.dialects.tile.dot import PRECISIONS
 from refcompiler.errors import LaunchError
 from refcompiler.ir.types import DTYPES, FLOATS8
 from refcompiler.kernels.arrays import empty, multiprocessors
@@ -189,6 +190,7 @@ def add_splits(
 
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
+MULTIPLIED = ("f16", "bf16", "f32", "i8", *(dtype.name for dtype in FLOATS8))  # dtypes of operands
 WORTH_A_COPY = 512  # rows and columns from which on an operand is read often enough to be copied first
 ADDED_AT_A_TIME = 1024  # elements of partial products, by one program
 
@@ -322,6 +324,37 @@ def _along_k(p: Product, options: dict[str, Any]) -> Product:
     return p._replace(a=a, b=b, x=x, y=y)
 
 
+def _check_operands(a: ArrayInfo, b: ArrayInfo, x: Operand, y: Operand) -> None:
+    """Raise LaunchError for operands that cannot be multiplied with each other."""
+    if x.columns != y.rows or not {x.batches, y.batches} <= {1, max(x.batches, y.batches)}:
+        raise LaunchError("kernels.operands", f"a and b have shapes {a.shape} and {b.shape}; K or batches differ")
+    for name, info in (("a", a), ("b", b)):
+        if info.dtype not in MULTIPLIED:
+            expected = f"expected one of {', '.join(MULTIPLIED)}"
+            raise LaunchError("kernels.operands", f"{name} has dtype {info.dtype}; {expected}")
+    if a.dtype != b.dtype and not {DTYPES[a.dtype], DTYPES[b.dtype]} <= set(FLOATS8):
+        raise LaunchError(
+            "kernels.operands",
+            f"a and b have dtypes {a.dtype} and {b.dtype}; expected one dtype",
+            notes=["cast one of them to the dtype of the other before the product"],
+        )
+
+
+def _check_results(c: ArrayInfo, bias: Any, shape: tuple[int, ...]) -> None:
+    """Raise LaunchError unless the output and the bias fit a result of that shape."""
+    if c.shape != shape:
+        raise LaunchError("kernels.operands", f"out has shape {c.shape}, expected {shape}")
+    if bias is None:
+        return
+    info = describe(bias)
+    if info.shape != shape[-1:]:
+        raise LaunchError("kernels.operands", f"the bias has shape {info.shape}, expected {shape[-1:]}")
+    if info.strides != (1,) and info.shape[0] > 1:
+        raise LaunchError(
+            "kernels.operands", f"the bias has a stride of {info.strides[0]}, expected contiguous elements"
+        )
+
+
 def matmul(
     a: Any, b: Any, out: Any = None, bias: Any = None, activation: str = "none", precision: str = "tf32", **options: Any
 ) -> Any:
@@ -330,23 +363,20 @@ def matmul(
     a is [M, K] or [batch, M, K], b [K, N] or [batch, K, N], with any strides; one without a batch axis is shared.
     bias is [N] and contiguous; activation none, relu, gelu or silu; precision that of tl.dot for float32. `options` are
     constexprs and options of the launch that replace the default ones, and SPLITS, into how many parts K is split.
-    Raises LaunchError for shapes that do not fit.
+    Raises LaunchError for shapes or dtypes that do not fit.
     """
     left, right = describe(a), describe(b)
     x, y = operand(left, "a"), operand(right, "b")
     batches = max(x.batches, y.batches)
-    if x.columns != y.rows or not {x.batches, y.batches} <= {1, batches}:
-        raise LaunchError(
-            "kernels.operands", f"a and b have shapes {left.shape} and {right.shape}; K or batches differ"
-        )
-    if activation not in ACTIVATIONS:
-        raise LaunchError("kernels.activation", f"activation {activation!r}; expected one of {', '.join(ACTIVATIONS)}")
+    _check_operands(left, right, x, y)
+    for what, value, known in (("activation", activation, ACTIVATIONS), ("precision", precision, PRECISIONS)):
+        if value not in known:
+            raise LaunchError(f"kernels.{what}", f"{what} {value!r}; expected one of {', '.join(known)}")
     shape = (x.rows, y.columns) if len(left.shape) == len(right.shape) == 2 else (batches, x.rows, y.columns)
     if out is None:
         out = empty(a, shape, "int32" if left.dtype == "i8" else None)
     c = describe(out)
-    if c.shape != shape or (bias is not None and tuple(bias.shape) != shape[-1:]):
-        raise LaunchError("kernels.operands", f"out has shape {c.shape}, expected {shape}; a bias has {shape[-1:]}")
+    _check_results(c, bias, shape)
     if not prod(shape):
         return out
     z = operand(c, "out")
