@@ -20,7 +20,7 @@ from conformance.options import Output, example, features_of, part_of, select_ar
 from conformance.results import EXIT
 
 LONG_RUN = 1000  # instances from which starting a process a core pays
-STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass", "resources")
+STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass", "resources", "remarks")
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a")
 
 
@@ -174,7 +174,8 @@ def run(
         'tilespec compile kernels.py::add --signature "x:*f32,y:*f32,out:*f32,n:i32" --set BLOCK=256 --emit tile,cuda\n'
         "tilespec compile memory.store/whole --emit sass,resources --arch sm_80\n"
         "tilespec compile memory.store/whole --emit cuda,mlir,ptx --backend mlir\n"
-        "tilespec compile kernels.py::add ... --emit tile,cubin --out out/add"
+        "tilespec compile kernels.py::add ... --emit tile,cubin --out out/add\n"
+        "tilespec compile kernels.matmul/bf16 --emit remarks"
     ),
 )
 @click.argument("what", metavar="FILE::KERNEL|FEATURE/CASE")
@@ -195,7 +196,10 @@ def compile_(
     out: Path | None,
     spec: Path | None,
 ) -> None:
-    """Compile a kernel down to any stage; no GPU needed."""
+    """Compile a kernel down to any stage; no GPU needed.
+
+    `remarks` says what passes did to make the kernel fast, what they left, why, and what helps; with --out as JSON.
+    """
     from conformance import compiling
 
     stages = tuple(dict.fromkeys(s.strip() for s in emit.split(",")))

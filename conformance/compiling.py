@@ -22,6 +22,7 @@ FILES = {
     "ptx": "ptx.ptx",
     "cubin": "cubin.cubin",
     "resources": "resources.json",
+    "remarks": "remarks.json",
 }
 MACHINE_STAGES = frozenset({"ptx", "cubin", "sass", "resources"})
 
@@ -135,6 +136,8 @@ def deliver(answer: Valid, stages: Sequence[str], out: Path | None) -> None:
     for stage in stages:
         if stage == "resources":
             contents[stage] = json.dumps(dict(answer.resources), indent=1) + "\n"
+        elif stage == "remarks" and out is not None:
+            contents[stage] = json.dumps(list(answer.remarks), indent=1) + "\n"
         else:
             contents[stage] = answer.blobs[stage] if stage in answer.blobs else answer.texts[stage]
     if out is not None:

@@ -68,11 +68,16 @@ def render(error: TileSpecError) -> str:
     head = f"error[{error.id}]: {error.message}"
     if isinstance(error, InternalError):
         head += " (this is a fault of the compiler, not of your kernel)"
-    lines = [f"{error.span}: {head}" if error.span else head]
-    if error.span:
-        lines += excerpt(error.span)
-    lines += [f"   note: {note}" for note in error.notes]
-    caller = error.span.caller if error.span else None
+    return located(head, error.span, error.notes)
+
+
+def located(head: str, span: Span | None, notes: Sequence[str]) -> str:
+    """``head`` after its place, the source line with carets, one line per note and per inlining step."""
+    lines = [f"{span}: {head}" if span else head]
+    if span:
+        lines += excerpt(span)
+    lines += [f"   note: {note}" for note in notes]
+    caller = span.caller if span else None
     while caller:
         lines += [f"   note: in the call at {caller}", *excerpt(caller)]
         caller = caller.caller

@@ -33,6 +33,7 @@ from refcompiler.passes.pad_extents import pad_extents
 from refcompiler.passes.rotate_products import rotate_products
 from refcompiler.passes.specialize_warps import specialize_warps
 from refcompiler.passes.unwrap_indices import unwrap_indices
+from refcompiler.remarks import Remark, recording
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Context:
-    """What every pass may ask: the options, and the target where one is chosen."""
+    """What every pass may ask: the options, and the target where one is chosen; ``remarks``, where somebody wants
+    them, receives what passes did and left."""
 
     options: Options = field(default_factory=Options)
     target: Any = None
+    remarks: list[Remark] | None = None
 
     @property
     def num_warps(self) -> int:
@@ -86,12 +89,17 @@ BOXES = (
 def fetch_boxes(func: Func, context: Context) -> Func | None:
     """The function after ``BOXES``, where that has warps fetch boxes; else after the last of them alone, for a box that
     nothing copies as such has longer addresses and more masks than the accesses that it was made of."""
-    tried, done = func.clone(), None
+    tried, done, said = func.clone(), None, []
     for step in _chosen(BOXES):
-        done = step.run(tried, context)
+        done = step.run(tried, recording(context, said))
         tried = done or tried
     if done is None and specialize_warps in (step.run for step in _chosen(BOXES)):
-        return specialize_warps(func, context)
+        said, tried_said = [], said
+        done = specialize_warps(func, recording(context, said))
+        if done is None:  # what was done is undone, what was left has its reasons
+            said = [remark for remark in tried_said if not remark.applied]
+    if context.remarks is not None:
+        context.remarks.extend(said)
     return done
 
 

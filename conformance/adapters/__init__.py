@@ -62,7 +62,8 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class Valid:
-    """The kernel compiled. `texts` by stage; `resources`: regs, spill_bytes, stack, smem, threads; `blobs`: cubin.
+    """The kernel compiled. `texts` by stage; `resources`: regs, spill_bytes, stack, smem, threads; `blobs`: cubin;
+    `remarks`: what the implementation did to make the kernel fast and what not, as JSON.
 
     `exact`: the implementation claims that no operation of the kernel leaves any bit of its results open, so that every
     target must give the same ones.
@@ -73,6 +74,7 @@ class Valid:
     resources: Mapping[str, int] = field(default_factory=dict)
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     exact: bool = False
+    remarks: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,7 @@ class _Reference:
             texts = {s: compiled.asm[s] for s in request.emit if s not in ("cubin", "resources")}
             blobs = {"cubin": compiled.asm["cubin"]} if "cubin" in request.emit else {}
             resources = dict(compiled.resources) if "resources" in request.emit else {}
+            remarks = [remark.to_json() for remark in compiled.remarks] if "remarks" in request.emit else []
         except InternalError:
             raise
         except TileSpecError as e:
@@ -102,7 +103,7 @@ class _Reference:
             return Rejected(
                 "parse", "source.syntax", e.msg, None, f"{where}: error[source.syntax]: {e.msg}\n   {e.text}"
             )
-        return Valid((kernel, compiled, request), texts, resources, blobs, is_exact(compiled.func))
+        return Valid((kernel, compiled, request), texts, resources, blobs, is_exact(compiled.func), remarks)
 
     def _kernel(self, request: CompileRequest) -> tuple[Any, Any]:
         """The kernel as a user launches it (none for SIMT text), and its specialisation."""

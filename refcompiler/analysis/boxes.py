@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from refcompiler.analysis.forms import ONE, ZERO, Form, Forms, NoForm
+from refcompiler.analysis.forms import CARRIED, ONE, WRAPPED, ZERO, Form, Forms, NoForm
 from refcompiler.analysis.polynomials import Polynomial
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType, element_of, shape_of
 
 
 class NoBox(Exception):
-    """An access is no box; the message says why, as a sentence about it."""
+    """An access is no box; the message says why, as a sentence about it, ``advice`` what would make it one."""
+
+    def __init__(self, message: str, advice: str = ""):
+        super().__init__(message)
+        self.advice = advice
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Boxes:
         try:
             return self._of(op)
         except NoForm as reason:
-            raise NoBox(f"{reason}") from None
+            raise NoBox(f"{reason}", _ADVICE.get(f"{reason}", "")) from None
 
     def _of(self, op: Op) -> Box:
         shape = shape_of(op.pointer.type)
@@ -79,7 +83,7 @@ class Boxes:
         if op.results and shape_of(op.result.type) != shape:
             raise NoBox("its mask is larger than its pointers")
         if op.name == "load" and op.mask is not None and not _is_zero(op.other):
-            raise NoBox("`other` is not zero")
+            raise NoBox("its `other` is not zero", "pass other=0, or choose with tl.where after the load")
         limits = self.limits(op.mask, shape)
         return self._assigned(pointer, limits, shape)
 
@@ -94,15 +98,24 @@ class Boxes:
             if not axes:
                 if (self.forms.interval(form.scalar))[1] < 0:
                     continue
-                raise NoBox("its mask has a condition that is one for the whole program")
+                raise NoBox(
+                    "its mask has a condition that is one for the whole program",
+                    "leave it out where the bounds of the array imply it; a mask compares indices with bounds",
+                )
             if len(axes) > 1:
-                raise NoBox("its mask compares two indices, so it is no box")
+                raise NoBox(
+                    "its mask compares two indices, so it is no box",
+                    "mask what was loaded with tl.where, and let the load's mask compare with bounds of the array",
+                )
             (axis,) = axes
             limits = found.setdefault(axis, Limits())
             step = form.strides[axis].number
             if step == 1:
                 if limits.upper is not None and limits.upper != -form.scalar:
-                    raise NoBox(f"its mask has two upper bounds along dimension {axis}")
+                    raise NoBox(
+                        f"its mask has two upper bounds along dimension {axis}",
+                        "compare with one bound, the extent of the array, and use tl.where for the other one",
+                    )
                 limits.upper = -form.scalar
             elif step == -1:
                 limits.lower.append(form.scalar + ONE)
@@ -172,29 +185,45 @@ class Boxes:
             if self.forms.interval(dim.offset)[0] < 0:
                 raise NoBox("it may begin before the array")
         if not self.forms.parameters_only(rest.left):
-            raise NoBox("it begins at a distance that is made of more than parameters and strides")
+            raise NoBox(
+                "it begins at a distance that is made of more than parameters and strides",
+                "write each index as its distance from the beginning of the array, times the stride",
+            )
         return Box(pointer.root, rest.left, (*outer, *dims))
 
     def _check_stride(self, stride: Polynomial, axis: int) -> None:
         if not stride:
             raise NoBox(f"it repeats one element along dimension {axis}")
         if len(stride.terms) > 1 or not self.forms.parameters_only(stride):
-            raise NoBox(f"the stride along dimension {axis} is neither constant nor a product of parameters")
+            raise NoBox(
+                f"the stride along dimension {axis} is neither constant nor a product of parameters",
+                "pass the stride as a parameter of its own",
+            )
 
     def _dim(self, axis: int, extent: int, offset: Polynomial, pointer: Form, limits: Limits | None) -> Dim:
         upper = limits.upper if limits is not None else None
         bound = None if upper is None else offset + upper
         if bound is not None and not self.forms.parameters_only(bound):
-            raise NoBox(f"the bound along dimension {axis} is not that of the array: it is not made of parameters only")
+            raise NoBox(
+                f"the bound along dimension {axis} is not that of the array: it is not made of parameters only",
+                "compare indices from the beginning of the array with a parameter",
+            )
         lower = limits.lower if limits is not None else []
         for limit in lower:
             if limit + offset:
                 raise NoBox(f"its mask has a lower bound other than 0 along dimension {axis}")
         if not lower and self.forms.interval(offset)[0] < 0:
-            raise NoBox(f"it may begin before the array along dimension {axis}, and the mask does not say otherwise")
+            raise NoBox(
+                f"it may begin before the array along dimension {axis}, and the mask does not say otherwise",
+                "add `index >= 0` to the mask",
+            )
         return Dim(extent, offset, pointer.strides[axis], bound, axis)
 
 
+_ADVICE = {
+    WRAPPED: "do not wrap indices: mask those beyond the array in the load and in the store",
+    CARRIED: "add the same distance to all pointers in each iteration",
+}
 _COMPARISONS = {"cmp_lt": (False, False), "cmp_le": (False, True), "cmp_gt": (True, False), "cmp_ge": (True, True)}
 
 

@@ -10,6 +10,7 @@ from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Func, Op, Value
 from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, element_of, shape_of
 from refcompiler.layouts import LinearLayout, mma_accumulator, mma_operand_a, mma_operand_b, outer_product
+from refcompiler.remarks import Refusal
 
 MMA_DTYPES = frozenset({F16, BF16, I8})
 MMA_PRECISIONS = frozenset({"tf32", "tf32x3", "bf16x3"})  # of f32; the last one is served by tf32x3, which errs less
@@ -20,13 +21,34 @@ LOOPS = frozenset({"for", "while"})
 def dot_strategy(op: Dot, num_warps: int, target: Any = None) -> str:
     """ "mma": mma.sync of the tensor cores. "fma": any dtype, shape and target. ``target`` is None where none is
     chosen; all targets have mma.sync, if not of float8."""
+    return "mma" if refused_mma(op, target) is None else "fma"
+
+
+def refused_mma(op: Dot, target: Any = None) -> Refusal | None:
+    """Why mma.sync does not serve a product; None: it does."""
     element, shape = element_of(op.x.type), shape_of(op.result.type)
-    served = element in MMA_DTYPES or (element is F32 and op.input_precision in MMA_PRECISIONS)
-    if element in FLOATS8:
-        served = target is None or target.has_fp8_mma
-    if not served or len(shape) != 2 or shape[0] < MMA_ROWS or shape[1] < MMA_COLUMNS:
-        return "fma"
-    return "mma" if op.depth * element.itemsize >= MMA_DEPTH_BYTES else "fma"
+    if element in FLOATS8 and target is not None and not target.has_fp8_mma:
+        return Refusal(f"tensor cores of {target} do not multiply {element}", "cast operands to float16 before")
+    if element is F32 and op.input_precision not in MMA_PRECISIONS:
+        return Refusal(
+            f"tensor cores do not multiply f32 with input_precision='{op.input_precision}'",
+            "input_precision='tf32' cuts operands to 11 significant bits, 'tf32x3' hardly loses any",
+        )
+    if element is not F32 and element not in MMA_DTYPES.union(FLOATS8):
+        return Refusal(f"tensor cores of mma.sync do not multiply {element} here")
+    if len(shape) != 2:
+        return Refusal("it multiplies several matrices at once", "give each program one matrix of the batch")
+    if shape[0] < MMA_ROWS or shape[1] < MMA_COLUMNS:
+        return Refusal(
+            f"its result is {shape[0]}x{shape[1]}, and tensor cores give {MMA_ROWS}x{MMA_COLUMNS} at least",
+            "use larger blocks",
+        )
+    if op.depth * element.itemsize < MMA_DEPTH_BYTES:
+        return Refusal(
+            f"its operands have {op.depth * element.itemsize} bytes along k, and tensor cores take {MMA_DEPTH_BYTES}",
+            "use larger blocks",
+        )
+    return None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType, element_of, shape_of
 
 ZERO, ONE = Polynomial.constant(0), Polynomial.constant(1)
+WRAPPED = "its indices are wrapped by `%`, so it is no box"
+CARRIED = "the loop does not advance it by one distance for all elements"
 
 
 class NoForm(Exception):
@@ -139,7 +141,7 @@ class Forms:
             del self.roots[value]
             self.known = outer
         if form.root is not value or any(form.strides):
-            raise NoForm("the loop does not advance it by one distance for all elements")
+            raise NoForm(CARRIED)
         if not self.invariant(form.scalar, loop):
             raise NoForm("the distance by which the loop advances it changes")
         return form.scalar
@@ -243,7 +245,7 @@ def _sum(x: Form, y: Form) -> Form:
 
 def _without_root(form: Form) -> Form:
     if form.root is not None:
-        raise NoForm("the loop does not advance it by one distance for all elements")
+        raise NoForm(CARRIED)
     return form
 
 
@@ -289,7 +291,7 @@ def _rem(forms: Forms, op: Op) -> Form:
     x, y = forms.ranges.of(op.x), forms.ranges.of(op.y)
     if x[0] >= 0 and x[1] < y[0]:
         return forms.spread(op.x, shape_of(op.result.type))
-    raise NoForm("its indices are wrapped by `%`, so it is no box")
+    raise NoForm(WRAPPED)
 
 
 def _addptr(forms: Forms, op: Op) -> Form:

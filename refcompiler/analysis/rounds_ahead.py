@@ -13,7 +13,9 @@ from refcompiler.ir.types import I32, BlockType, DType
 from refcompiler.layouts import LinearLayout, contiguous_elements, vector_groups
 from refcompiler.layouts.matrices import WORD_BYTES, matrix_load
 from refcompiler.layouts.staging import staging
+from refcompiler.remarks import Refusal, remark
 
+STEP = "copy_ahead"  # the pass that remarks are of
 COPY_BYTES = (16, 8, 4)  # of one asynchronous copy, the widest first
 LEAST_SHARED_BYTES = 99 << 10  # what every target has
 OTHER_BYTES = 16 << 10  # left to exchanges in the loop
@@ -42,10 +44,13 @@ class Ahead:
 
 def rounds_ahead(loop: For, axis: AxisAnalysis, context: Any) -> Ahead | None:
     """How a laid-out loop is served by asynchronous copies; None where it is not."""
-    if not _counts_up(loop) or not any(op.name == "dot" and op.strategy == "mma" for op in loop.body.ops):
+    dots = [op for op in loop.body.ops if op.name == "dot" and op.strategy == "mma"]
+    if not dots:
         return None
-    if any("write" in op.effects for op in loop.body.walk()):
-        return None  # what is read later may be what is written now
+    why = _refused_loop(loop)
+    if why is not None:
+        remark(context, STEP, dots[0], why.after("nothing is copied ahead of the product"))
+        return None
     uses: dict[Value, list[Op]] = {}
     for op in loop.body.walk():
         for operand in op.operands:
@@ -53,13 +58,40 @@ def rounds_ahead(loop: For, axis: AxisAnalysis, context: Any) -> Ahead | None:
                 uses.setdefault(operand, []).append(op)
     fetches, slice_ = [], _Slice(loop)
     for op in loop.body.ops:
-        fetch = _fetch(op, uses.get(op.result, []), axis) if op.name == "load" else None
-        if fetch is not None and slice_.takes(op):
-            fetches.append(fetch)
-    stages = _stages(fetches, context)
-    if not fetches or stages < 2:
+        if op.name == "load":
+            fetch = _fetch(op, uses.get(op.result, []), axis)
+            if isinstance(fetch, Fetch):
+                fetch = slice_.refused(op) or fetch
+            if isinstance(fetch, Fetch):
+                fetches.append(fetch)
+            else:
+                remark(context, STEP, op, fetch.after("the load is not copied ahead"))
+    if not fetches:
         return None
+    stages = _stages(fetches, context)
+    if stages < 2:
+        remark(
+            context,
+            STEP,
+            dots[0],
+            Refusal("shared memory has no room for two stages of what the loop loads", "use smaller blocks"),
+        )
+        return None
+    for fetch in fetches:
+        remark(context, STEP, fetch.load, f"the load is copied ahead, through {stages} stages", applied=True)
     return Ahead(tuple(fetches), tuple(slice_.in_order()), tuple(sorted(slice_.slots)), stages)
+
+
+def _refused_loop(loop: For) -> Refusal | None:
+    """Why a loop of products is not served; None: it may be."""
+    if not _counts_up(loop):
+        return Refusal(
+            "its loop does not count up from a constant by a constant", "write range(0, n, STEP) with a constexpr STEP"
+        )
+    writes = next((op for op in loop.body.walk() if "write" in op.effects), None)
+    if writes is not None:
+        return Refusal(f"its loop has a `{writes.name}`, which may write what it reads later", "store after the loop")
+    return None
 
 
 def _counts_up(loop: For) -> bool:
@@ -76,18 +108,24 @@ def _stages(fetches: list[Fetch], context: Any) -> int:
     return min(context.options.num_stages, room // each) if each else 0
 
 
-def _fetch(load: Op, users: list[Op], axis: AxisAnalysis) -> Fetch | None:
+def _fetch(load: Op, users: list[Op], axis: AxisAnalysis) -> Fetch | Refusal:
     """The copies that stand for a load, if nothing but conversions to one layout reads it."""
     type_ = load.result.type
-    if not isinstance(type_, BlockType) or not isinstance(type_.element, DType) or load.volatile:
-        return None
+    if not isinstance(type_, BlockType) or not isinstance(load.pointer.type, BlockType):
+        return Refusal("it is of one element")
+    if not isinstance(type_.element, DType) or load.volatile:
+        return Refusal("it is volatile" if load.volatile else "it loads pointers")
     zero = load.other is None or (isinstance(load.other, Constant) and load.other.value == 0)
-    zero = zero or _is_zero(load.other)
-    if not users or not zero or any(user.name != "convert_layout" for user in users):
-        return None
+    if not zero and not _is_zero(load.other):
+        return Refusal("its `other` is not zero", "pass other=0, or choose with tl.where after the products")
+    if not users:
+        return Refusal("nobody reads it")
+    computing = next((user for user in users if user.name != "convert_layout"), None)
+    if computing is not None:
+        return Refusal(f"`{computing.name}` reads it before a product does", "compute with the product instead")
     source, target = type_.layout, users[0].result.type.layout
-    if any(user.result.type.layout != target for user in users) or not isinstance(load.pointer.type, BlockType):
-        return None
+    if any(user.result.type.layout != target for user in users):
+        return Refusal("products read it in several layouts")
     proven = [
         min(axis.vector_width(dim, load.pointer, load.mask), contiguous_elements(source, dim))
         for dim in range(type_.rank)
@@ -95,12 +133,16 @@ def _fetch(load: Op, users: list[Op], axis: AxisAnalysis) -> Fetch | None:
     dim = proven.index(max(proven))
     width = min(proven[dim], COPY_BYTES[0] // type_.element.itemsize)
     if width * type_.element.itemsize not in COPY_BYTES:
-        return None
+        return Refusal(
+            f"accesses of {width * type_.element.itemsize} bytes are all that is proven to be aligned, and copies have "
+            f"{COPY_BYTES[-1]} to {COPY_BYTES[0]}",
+            "let strides and masked extents be multiples of 16, or promise it with tl.multiple_of",
+        )
     members = vector_groups(source, dim, width)[0]
     vector = tuple(source.packed_at(register=members[1 << bit]) for bit in range(width.bit_length() - 1))
     shared = staging(source, target, type_.element.itemsize, vector)
     if shared is None or not _is_taken_fast(target, shared, type_.element):
-        return None
+        return Refusal("threads could read what copies leave only element by element")
     return Fetch(load, tuple(users), shared, width)
 
 
@@ -124,8 +166,9 @@ class _Slice:
         self.slots: set[int] = set()
         self.places = {op: place for place, op in enumerate(loop.body.ops)}
 
-    def takes(self, load: Op) -> bool:
-        """Add what the addresses of a load take; False, and nothing is added, where a round cannot know them ahead."""
+    def refused(self, load: Op) -> Refusal | None:
+        """Add what the addresses of a load take. Nothing is added where a round cannot know them ahead, and why is
+        given."""
         ops: set[Op] = set()
         slots: set[int] = set()
         open_ = [v for v in (load.pointer, load.mask) if v is not None]
@@ -140,12 +183,15 @@ class _Slice:
                     open_.append(self.body.terminator.operands[slot])
             elif value.owner in self.places and value.owner not in ops:
                 if not value.owner.pure or value.owner.regions or value.owner.name == "dot":
-                    return False
+                    return Refusal(
+                        f"its addresses depend on `{value.owner.name}`, which is not done ahead",
+                        "compute addresses and masks from parameters and counters",
+                    )
                 ops.add(value.owner)
                 open_ += [o for o in value.owner.operands if o is not None]
         self.ops |= ops
         self.slots |= slots
-        return True
+        return None
 
     def in_order(self) -> Iterator[Op]:
         return (op for op in self.body.ops if op in self.ops)

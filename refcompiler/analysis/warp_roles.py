@@ -9,26 +9,17 @@ from typing import Any
 
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import disjoint_parameters
-from refcompiler.analysis.host_values import host_expression
+from refcompiler.analysis.mapped_boxes import COPIED_BYTES, refused_box, refused_bulk
+from refcompiler.analysis.warpgroup_products import ROWS, WARPS, is_view, origin, refused_product
 from refcompiler.dialects.scf import For
-from refcompiler.dialects.tile.descriptor import (
-    ALIGNMENT,
-    BoxAccess,
-    DescriptorLoad,
-    DescriptorStore,
-    MakeDescriptor,
-    without_ones,
-)
+from refcompiler.dialects.tile.descriptor import DescriptorLoad, DescriptorStore
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, I32, BlockType, DType, PointerType, element_of, shape_of
+from refcompiler.ir.types import FLOATS8, BlockType, DType, element_of, shape_of
 from refcompiler.layouts import swizzle_bytes
+from refcompiler.remarks import Refusal, remark
 
-WARPS = 4  # of a warpgroup
+STEP = "specialize_warps"  # the pass that remarks are of
 FETCHING_WARPS = 4  # registers are given out by warpgroups; one thread does the work
-ROWS = 64  # of a product of one warpgroup
-STEP_BYTES = 32  # of k in one instruction
-MIN_COLUMNS, MAX_COLUMNS = 32, 256  # of one instruction; ptxas serialises narrower ones in loops of CUDA C++ (C7514)
-BOX_ROW_BYTES = 128  # of what is copied out
 BARRIER_BYTES = 16  # of one slot: full, empty
 
 
@@ -77,12 +68,42 @@ class RolePlan:
 
 def plan_roles(func: Func, context: Any) -> RolePlan | None:
     """The plan for a function at the tile level; None where no product has operands that can be fetched ahead."""
+    dots = [op for op in func.walk() if op.name == "dot"]
+    if not dots:
+        return None
+    try:
+        _check_options(context)
+        return _Planner(func, context).run()
+    except Refused as refused:
+        remark(context, STEP, refused.at or dots[0], refused.why)
+        return None
+
+
+class Refused(Exception):
+    """No role can be made of a function: ``why``, and because of which op."""
+
+    def __init__(self, message: str, advice: str = "", at: Op | None = None):
+        super().__init__(message)
+        self.why, self.at = Refusal(message, advice), at
+
+
+def _check_options(context: Any) -> None:
+    """Raise Refused where the target or the options leave no room for warps that fetch."""
     target, warps, options = context.target, context.num_warps, context.options
-    if target is None or not (target.has_tma and target.has_wgmma) or warps % WARPS:
-        return None
-    if options.num_stages < 2 or not options.fetch_boxes or warps + FETCHING_WARPS > target.max_warps_per_block:
-        return None
-    return _Planner(func, context).run()
+    if target is None or not (target.has_tma and target.has_wgmma):
+        raise Refused(f"{target or 'no target in particular'} has no products of warpgroups from boxes; sm_90a has")
+    if not options.fetch_boxes:
+        raise Refused("nothing is fetched ahead for arrays that overlap or that no tensor map describes")
+    if warps % WARPS:
+        raise Refused(f"num_warps={warps} is no multiple of {WARPS}, the warps of a warpgroup", "use num_warps=4 or 8")
+    if options.num_stages < 2:
+        raise Refused(f"num_stages={options.num_stages} asks for nothing to be ahead", "use num_stages=3 or more")
+    if warps + FETCHING_WARPS > target.max_warps_per_block:
+        raise Refused(
+            f"num_warps={warps} leaves no room for the {FETCHING_WARPS} warps that fetch: a program has "
+            f"{target.max_warps_per_block} at most",
+            "use num_warps=4 or 8",
+        )
 
 
 class _Planner:
@@ -100,40 +121,76 @@ class _Planner:
                         self.users.setdefault(value, []).append(op)
 
     def run(self) -> RolePlan | None:
-        loads = {op: fed for op in self.func.walk() if isinstance(op, DescriptorLoad) and (fed := self.feeds(op))}
-        while True:  # a product that cannot be one of warpgroups takes its loads with it, and these other products
-            dots = {d for found in loads.values() for d in found if self.is_product(d, loads)}
-            kept = {op: found for op, found in loads.items() if all(d in dots for d in found)}
-            if len(kept) == len(loads):
-                break
-            loads = kept
+        """None, or Refused is raised, where no product has operands that can be fetched ahead."""
+        loads = self.fetched()
         if not loads:
             return None
+        dots = {d for found in loads.values() for d in found}
         groups = self.grouped(loads)
         addresses, carried = _slice(loads, self.block_of)
-        if addresses is None:
-            return None
         stores: set[Op] = {op for op in self.func.walk() if isinstance(op, DescriptorStore) and self.is_bulk(op)}
         disjoint = disjoint_parameters(self.func, loads.keys(), stores)
         if disjoint is None:
             stores, disjoint = set(), disjoint_parameters(self.func, loads.keys(), set())
         if disjoint is None:
-            return None
+            raise Refused(
+                "what it reads may have been stored by this program before, or atomics tell others of it",
+                "read and write arrays of different parameters",
+                at=next(iter(loads)),
+            )
         rings = self.rings(groups, self.swizzles(loads, dots))
-        if not self.set_stages(rings, stores):
-            return None
+        self.set_stages(rings, stores)
         shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         chains = {d for d in dots - shallow if self.is_chain(d, loads)}
         joined = self.joined(dots - chains)
+        self.tell(dots, groups, rings)
         return RolePlan(groups, rings, dots, chains, joined, addresses, carried, stores, sorted(disjoint))
 
+    def tell(self, dots: set[Op], groups: list[Group], rings: list[RingPlan]) -> None:
+        """Remarks on what becomes of products."""
+        by = f"{self.warpgroups} warpgroup{'s' if self.warpgroups > 1 else ''}"
+        for dot in (op for op in self.func.walk() if op in dots):
+            fed = [rings[number] for number in sorted({g.ring for g in groups if dot in g.dots})]
+            room = [f"{' and '.join(map(str, r.types))} in {r.stages} stage{'s'[: r.stages - 1]}" for r in fed]
+            said = f"the product is computed by {by}, and a warp of its own fetches operands ahead: {', '.join(room)}"
+            remark(self.context, STEP, dot, said, applied=True)
+
     # --- loads
+    def fetched(self) -> dict[DescriptorLoad, list[Op]]:
+        """The loads that can be fetched ahead, and the products that they feed."""
+        boxes = [op for op in self.func.walk() if isinstance(op, DescriptorLoad) and self.feeds(op)]
+        refusals = {op: why for op in boxes if (why := self.refused_load(op)) is not None}
+        loads = fitting = {op: self.feeds(op) for op in boxes if op not in refusals}
+        while True:  # a product that cannot be one of warpgroups takes its loads with it, and these other products
+            dots = {d for found in loads.values() for d in found if not refused_product(d, loads, self.warpgroups)}
+            kept = {op: found for op, found in loads.items() if all(d in dots for d in found)}
+            if len(kept) == len(loads):
+                break
+            loads = kept
+        for dot in (op for op in self.func.walk() if op.name == "dot" and op not in dots):
+            why = refused_product(dot, fitting, self.warpgroups) or Refusal("another product of its operands is not")
+            refusals[dot] = why
+        for op, why in refusals.items():
+            what = "the product is not computed by warpgroups" if op.name == "dot" else "the box is not fetched ahead"
+            remark(self.context, STEP, op, why.after(what))
+        return loads
+
     def feeds(self, load: DescriptorLoad) -> list[Op]:
-        """The products that a load feeds, if it feeds nothing else and a tensor map can describe its array."""
-        if not self.is_mapped(load) or not self.is_nested_in_loops(load):
-            return []
-        found = self.consumers(load.result)
-        return found if all(op.name == "dot" for op in found) else []
+        """The products that a load feeds."""
+        return [op for op in self.consumers(load.result) if op.name == "dot"]
+
+    def refused_load(self, load: DescriptorLoad) -> Refusal | None:
+        """Why a box cannot be fetched ahead of the products that it feeds; None: it can."""
+        others = [op.name for op in self.consumers(load.result) if op.name != "dot"]
+        if others:
+            return Refusal(
+                f"`{others[0]}` uses it besides products", "load it once more for that, or compute with the product"
+            )
+        if not self.is_nested_in_loops(load):
+            return Refusal(
+                "it stands in a branch or in a `while`", "load it under `for` alone: boxes end where arrays end"
+            )
+        return refused_box(load, self.func, self.axis)
 
     def consumers(self, value: Value) -> list[Op]:
         """What uses a value, directly or through views."""
@@ -143,28 +200,11 @@ class _Planner:
         return found
 
     def is_bulk(self, store: DescriptorStore) -> bool:
-        """Whether warpgroups can hand a block over to be copied out in boxes of 128 bytes a row."""
-        rows, columns = (1, *shape_of(store.value.type))[-2:]
-        row_bytes = columns * element_of(store.value.type).itemsize
-        return (
-            rows % (ROWS * self.warpgroups) == 0 < rows and row_bytes % 128 == 0 < row_bytes and self.is_mapped(store)
-        )
-
-    def is_mapped(self, access: BoxAccess) -> bool:
-        """Whether a tensor map can describe its array, and boxes of one its block: such as begin at multiples of 16
-        bytes in a row, for the machine stops at others."""
-        made = access.pointer.owner
-        if not isinstance(made, MakeDescriptor) or made.padding != "zero":
-            return False
-        sizes = without_ones(made.block_shape)
-        if len(sizes) != 2 or made.block_shape[-1] == 1 or shape_of(access.block)[-2:] != sizes:
-            return False
-        rows, columns = sizes
-        itemsize = made.base.type.pointee.itemsize
-        fits = rows <= MAX_COLUMNS and rows % 8 == 0 and columns * itemsize % 32 == 0 and is_power(rows * columns)
-        fits = fits and self.axis.of(access.offsets[-1]).divisor * itemsize % ALIGNMENT == 0
-        known = all(host_expression(v, self.func) is not None for v in made.sizes)
-        return fits and known and base_parameter(made, self.func) is not None
+        """Whether warpgroups can hand a block over to be copied out."""
+        why = refused_bulk(store, self.warpgroups, self.func, self.axis)
+        if why is not None:
+            remark(self.context, STEP, store, why.after("the box is not copied out as one"))
+        return why is None
 
     def is_nested_in_loops(self, op: Op) -> bool:
         block: Any = self.block_of[op]
@@ -213,8 +253,9 @@ class _Planner:
             found[block] = (block.ops.index(op),) * 2
         return found
 
-    def set_stages(self, rings: list[RingPlan], stores: set[Op]) -> bool:
-        """Give rings in loops the stages asked for, or as many as there is room for; False where there is none."""
+    def set_stages(self, rings: list[RingPlan], stores: set[Op]) -> None:
+        """Give rings in loops the stages asked for, or as many as there is room for. Raises Refused where there is
+        none."""
         room = self.context.target.shared_bytes_per_block - self.bytes_besides(stores)
         looped = [r for r in rings if any(isinstance(g.block.owner, Op) for g in r.groups)]
         for ring in looped:
@@ -222,13 +263,16 @@ class _Planner:
         while sum(r.bytes * r.stages for r in rings) > room:
             deepest = max(looped, key=lambda r: r.stages, default=None)
             if deepest is None or deepest.stages == 1:
-                return False
+                raise Refused(
+                    f"one stage of all operands takes {sum(r.bytes for r in rings)} bytes of shared memory, and "
+                    f"{max(room, 0)} are left",
+                    "use smaller blocks",
+                )
             deepest.stages -= 1
-        return True
 
     def bytes_besides(self, stores: set[Op]) -> int:
         """The shared memory that what happens outside of the rings may take, in bytes."""
-        copied = sum(2 * shape_of(s.value.type)[-2] * BOX_ROW_BYTES for s in stores)
+        copied = sum(2 * shape_of(s.value.type)[-2] * COPIED_BYTES for s in stores)
         others = [
             op.value.type for op in self.func.walk() if op.name in ("store", "descriptor_store") and op not in stores
         ]
@@ -244,25 +288,6 @@ class _Planner:
         return found
 
     # --- products
-    def is_product(self, dot: Op, loads: Any) -> bool:
-        """Whether the warpgroups can compute it from shared memory."""
-        if len(shape_of(dot.x.type)) != 2 or origin(dot.y) not in loads:
-            return False
-        (m, k), (_, n) = shape_of(dot.x.type), shape_of(dot.y.type)
-        dtype = element_of(dot.x.type)
-        fits = m % (ROWS * self.warpgroups) == 0 and k * dtype.itemsize % STEP_BYTES == 0 and n % 8 == 0
-        if (
-            not fits
-            or not MIN_COLUMNS <= n <= MAX_COLUMNS
-            or not is_power(m * k * n)
-            or element_of(dot.result.type) is not sum_of(dot)
-        ):
-            return False
-        if dtype in (F16, BF16):
-            return True
-        # instructions on other dtypes take both operands with elements along k next to each other
-        return origin(dot.x) in loads and not is_turned(dot.x) and is_turned(dot.y) and (dtype is not I8 or n % 16 == 0)
-
     def joined(self, dots: set[Op]) -> set[Op]:
         """The products after which only loads and addresses come until another one, which waits for both."""
         found: set[Op] = set()
@@ -310,52 +335,6 @@ def last_use(group: Group) -> Op:
     return users[-1]
 
 
-def sum_of(dot: Op) -> DType | None:
-    """The dtype in which tensor cores of a warpgroup add up a product; None where they do not serve it."""
-    dtype = element_of(dot.x.type)
-    if dtype in (F16, BF16) or dtype in FLOATS8 or (dtype is F32 and dot.input_precision == "tf32"):
-        return F32
-    return I32 if dtype is I8 else None
-
-
-def is_turned(value: Value) -> bool:
-    """Whether the axes of a block lie in memory the other way round."""
-    turned = False
-    while isinstance(value.owner, Op) and is_view(value.owner):
-        turned ^= value.owner.name == "trans"
-        value = value.owner.x
-    return turned
-
-
-def origin(value: Value | None) -> Op | None:
-    """The op that made a block, seen through views."""
-    while value is not None and isinstance(value.owner, Op) and is_view(value.owner):
-        value = value.owner.x
-    return value.owner if value is not None and isinstance(value.owner, Op) else None
-
-
-def is_view(op: Op) -> bool:
-    """Whether an op gives a block as it lies in memory, in another order of two axes or without leading ones of 1."""
-    if op.name == "reshape":
-        shape = shape_of(op.x.type)
-        return shape[-2:] == shape_of(op.result.type) and prod(shape[:-2]) == 1
-    return op.name == "trans" and len(shape_of(op.x.type)) == 2
-
-
-def base_parameter(made: MakeDescriptor, func: Func) -> str | None:
-    """The pointer parameter at which the array of a descriptor begins."""
-    value = made.base
-    while isinstance(value.owner, Op) and value.owner.name == "hint":
-        value = value.owner.operands[0]
-    found = any(value is p for p in func.params) and isinstance(value.type, PointerType)
-    return str(value.name) if found else None
-
-
-def is_power(number: int) -> bool:
-    """Whether it is a power of two."""
-    return number & (number - 1) == 0
-
-
 def bytes_of(element: Any) -> int:
     """The bytes of an element of a block."""
     return element.itemsize if isinstance(element, DType) else 8
@@ -372,9 +351,9 @@ def _blocks(body: Block) -> Iterable[Block]:
             yield from _blocks(region)
 
 
-def _slice(loads: Iterable[Op], block_of: dict[Op, Block]) -> tuple[set[Op] | None, dict[Op, list[int]]]:
-    """The ops that addresses and the loops around them need, and the slots of loops among them; None where these are
-    more than plain arithmetic on scalars."""
+def _slice(loads: Iterable[Op], block_of: dict[Op, Block]) -> tuple[set[Op], dict[Op, list[int]]]:
+    """The ops that addresses and the loops around them need, and the slots of loops among them. Raises Refused where
+    these are more than plain arithmetic on scalars."""
     wanted: list[Value | None] = []
     loops: set[Op] = set()
     for load in loads:
@@ -396,14 +375,18 @@ def _slice(loads: Iterable[Op], block_of: dict[Op, Block]) -> tuple[set[Op] | No
             if owner in ops:
                 continue
             if not owner.pure or owner.regions or shape_of(value.type):
-                return None, {}
+                raise Refused(
+                    f"addresses of boxes depend on `{owner.name}`, and warps that fetch do plain arithmetic on scalars",
+                    "compute offsets and bounds of loops from parameters and counters",
+                    at=owner,
+                )
             ops.add(owner)
             wanted += owner.operands
         elif isinstance(owner, Block) and isinstance(owner.owner, Op):
             loop = owner.owner
             index = owner.args.index(value) - 1
             if loop not in loops or (index >= 0 and not isinstance(value.type, DType)):
-                return None, {}
+                raise Refused("addresses of boxes depend on what a loop carries that is no number", at=loop)
             if index >= 0 and index not in slots[loop]:
                 slots[loop].add(index)
                 wanted += loop.slots()[index].sources

@@ -21,10 +21,11 @@ from refcompiler.jit.backends import HOST, asked, executor
 from refcompiler.jit.build import Build, build, cache_key, stored
 from refcompiler.jit.grids import Grid, resolve_grid
 from refcompiler.jit.written import written_params
+from refcompiler.remarks import Remark, in_order
 from refcompiler.runtime.arrays import ArrayInfo, describe, is_array, reachable
 from refcompiler.runtime.overlap import overlap
 
-STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass")
+STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass", "remarks")
 
 
 class Stages(Mapping[str, Any]):
@@ -64,6 +65,7 @@ class CompiledKernel:
         self.asm = Stages(self._stage)
         self._lock = threading.RLock()
         self.levels: dict[str, Func] = {}
+        self.serialized: Remark | None = None  # said of machine code that was given up
 
     def __repr__(self) -> str:
         return f"CompiledKernel({self.name}, {self.arch}, {self.backend})"
@@ -97,6 +99,8 @@ class CompiledKernel:
             return print_func(self.func)
         if stage in ("tile_opt", "laid_out", "simt"):
             return print_func(self.level(stage))
+        if stage == "remarks":
+            return "".join(f"{remark}\n" for remark in self.remarks) or "no remarks\n"
         if stage in ("cuda", "mlir"):
             from refcompiler import pipeline
 
@@ -122,16 +126,31 @@ class CompiledKernel:
             if error.id != "toolchain.serialized" or self.func.level != "tile" or not self.options.fetch_boxes:
                 raise
             warnings.warn(f"{self.name} is compiled without warps that fetch: {error.message}", RuntimeWarning, 2)
-            self._become_careful()
+            self._become_careful(error.message)
             return self.careful.build
 
-    def _become_careful(self) -> None:
+    def _become_careful(self, why: str) -> None:
         """Show, at every stage from now on, the program that the machine code is of."""
         with self._lock:
+            advice = "use smaller blocks or more warps: ptxas needs registers for what products read and add to"
+            self.serialized = Remark(
+                "specialize_warps", f"warps that fetch are given up: {why}", self.func.span, advice
+            )
             self.options = self.careful.options
             self.levels.clear()
             self.asm = Stages(self._stage)
             self.__dict__.pop("key", None)
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What passes did to make the kernel fast and what they left, with reasons; made when asked for."""
+        from refcompiler import pipeline
+
+        if self.func.level != "tile":
+            return ()
+        context = replace(self.context, remarks=[])
+        pipeline.lay_out(pipeline.optimize(self.func, context), context)
+        return in_order([*([self.serialized] if self.serialized else []), *context.remarks])
 
     def make_machine_code(self) -> bool:
         """Compile as far as the tools of this machine go; whether to machine code."""

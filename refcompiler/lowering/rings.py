@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from refcompiler.analysis.host_values import host_expression
-from refcompiler.analysis.warp_roles import base_parameter
+from refcompiler.analysis.mapped_boxes import base_parameter
 from refcompiler.dialects.rings import BulkStore, Ring, RingPut, RingRelease, RingTake
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.simt.tensor_maps import TensorMap

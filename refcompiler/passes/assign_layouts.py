@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from refcompiler.analysis.axis import AxisAnalysis
-from refcompiler.analysis.dot_strategy import DotPlans
+from refcompiler.analysis.dot_strategy import DotPlans, refused_mma
 from refcompiler.analysis.layout_homes import MEMORY, STRUCTURAL, Anchors, Homes
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.dot import Dot
@@ -15,6 +15,7 @@ from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import BlockType, Type, element_of, shape_of
 from refcompiler.layouts import LinearLayout, mma_operand_a, wgmma_accumulator
+from refcompiler.remarks import remark
 
 
 def assign_layouts(func: Func, context: Any) -> Func:
@@ -22,6 +23,12 @@ def assign_layouts(func: Func, context: Any) -> Func:
 
     Afterwards the operands of an elementwise op, load or store have one shape and one layout.
     """
+    for dot in (op for op in func.walk() if op.name == "dot"):
+        why = refused_mma(dot, context.target)
+        if why is None:
+            remark(context, "assign_layouts", dot, "the product is one of tensor cores, by mma.sync", applied=True)
+        else:
+            remark(context, "assign_layouts", dot, why.after("the product is computed by multiply-add instructions"))
     anchors = Anchors(func, AxisAnalysis(func), context.num_warps)
     homes = Homes(func, anchors, DotPlans(func, context.num_warps, context.target))
     return _Assigner(func, homes, context.num_warps).run()

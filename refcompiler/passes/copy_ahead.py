@@ -10,6 +10,7 @@ from refcompiler.dialects.scf import For
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BOOL, I32, BlockType, SharedType
+from refcompiler.remarks import Refusal, remark
 
 
 def copy_ahead(func: Func, context: Any) -> None:
@@ -20,6 +21,9 @@ def copy_ahead(func: Func, context: Any) -> None:
     as many rounds ahead by a copy of the ops that they take; beyond the last round the copies' masks are false.
     """
     if context.options.num_stages < 2:
+        for dot in (op for op in func.walk() if op.name == "dot" and op.strategy == "mma"):
+            asked = Refusal("nothing is copied ahead: num_stages is 1", "use num_stages=2 or more")
+            remark(context, "copy_ahead", dot, asked)
         return
     _block(func.body, AxisAnalysis(func), context)
 

@@ -12,6 +12,7 @@ from refcompiler.dialects.tile.descriptor import ALIGNMENT, MAX_RANK
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import I32, I64, BlockType, element_of, shape_of
+from refcompiler.remarks import Refusal, remark
 
 MOVES = frozenset({"trans", "reshape", "hint"})  # a dot operand may pass through these
 
@@ -22,7 +23,7 @@ def form_boxes(func: Func, context: Any) -> None:
     if target is not None and target.has_tma and target.has_wgmma:
         fed = operands_of_dots(func)
         if fed:
-            form(func, lambda op: op.name == "store" or op.result in fed)
+            form(func, lambda op: op.name == "store" or op.result in fed, context)
 
 
 def operands_of_dots(func: Func) -> set[Value]:
@@ -38,23 +39,38 @@ def operands_of_dots(func: Func) -> set[Value]:
     return found
 
 
-def form(func: Func, wanted: Callable[[Op], bool]) -> None:
+def promised_divisors(func: Func) -> dict[Value, int]:
+    """By what parameters are divisible as the kernel promises for all of its run: powers of two."""
+    found: dict[Value, int] = {}
+    for op in func.body.ops:
+        if op.name == "hint" and not shape_of(op.x.type) and op.divisible:
+            value = op.x
+            while isinstance(value.owner, Op) and value.owner.name in ("cast", "hint"):
+                value = value.owner.operands[0]
+            found[value] = max(found.get(value, 1), op.divisible[0] & -op.divisible[0])
+    return found
+
+
+def form(func: Func, wanted: Callable[[Op], bool], context: Any = None) -> None:
     """Rewrite the accesses that are ``wanted`` and are boxes that a descriptor may describe."""
-    _Former(func, wanted).run()
+    _Former(func, wanted, context).run()
 
 
 class _Former:
-    def __init__(self, func: Func, wanted: Callable[[Op], bool]):
+    def __init__(self, func: Func, wanted: Callable[[Op], bool], context: Any):
         self.func = func
         self.boxes, self.axis = Boxes(func), AxisAnalysis(func)
+        self.promised = promised_divisors(func)
         self.found: dict[Op, tuple[Box, list[Dim]]] = {}
         for op in func.walk():
             if op.name in ("load", "store") and wanted(op):
                 try:
                     box = self.boxes.of(op)
                     self.found[op] = box, self.described(op, box)
-                except NoBox:
-                    pass  # it stays what it is
+                    extents = " x ".join(str(dim.extent) for dim in self.found[op][1])
+                    remark(context, "form_boxes", op, f"the {op.name} is a box of {extents} elements", applied=True)
+                except NoBox as no:  # it stays what it is
+                    remark(context, "form_boxes", op, Refusal(f"the {op.name} is no box to copy: {no}", no.advice))
         self.build = Builder(func.body)
         self.top = Builder(Block(), func.span)  # descriptors are made of parameters, before all else
 
@@ -79,21 +95,55 @@ class _Former:
         if op.name == "load" and op.volatile:
             raise NoBox("it is volatile")
         unit = [dim for dim in box.dims if dim.stride.number == 1]
-        if len(unit) != 1 or len(box.dims) > MAX_RANK:
-            raise NoBox(f"a descriptor has up to {MAX_RANK} dimensions, one of which has stride 1")
+        if len(unit) != 1:
+            raise NoBox(
+                f"{len(unit) or 'none'} of its dimensions {'have' if unit else 'has'} a stride that is known to be 1",
+                "write that stride as 1, or pass 1 for it, and no other one",
+            )
+        if len(box.dims) > MAX_RANK:
+            raise NoBox(f"it has {len(box.dims)} dimensions, and boxes have {MAX_RANK} at most")
         size = box.element.itemsize
         if unit[0].extent * size < ALIGNMENT:
-            raise NoBox(f"its rows are shorter than {ALIGNMENT} bytes")
+            raise NoBox(f"its rows have {unit[0].extent * size} bytes, and boxes at least {ALIGNMENT}")
         rest = [dim for dim in box.dims if dim is not unit[0]]
-        for stride in (*(dim.stride for dim in rest), box.origin):
-            if self.divisor(stride) * size % ALIGNMENT:
-                raise NoBox(f"a stride is not known to be a multiple of {ALIGNMENT} bytes")
-        if self.axis.of(box.pointer).divisor % ALIGNMENT:
-            raise NoBox(f"its array is not known to begin at a multiple of {ALIGNMENT} bytes")
+        self.check_distances(box, rest)
         for polynomial in (p for dim in box.dims for p in (dim.offset, dim.bound) if p is not None):
             if any(factor.type.bits > 32 for factor in self.factors(polynomial) if isinstance(factor, Value)):
-                raise NoBox("its indices have 64 bits")
+                raise NoBox("its indices have 64 bits", "make them of int32: a box has 32-bit indices")
         return [*rest, *unit]
+
+    def check_distances(self, box: Box, rest: list[Dim]) -> None:
+        """Whether rows and the array begin at multiples of 16 bytes. Raises NoBox where that is not known."""
+        size = box.element.itemsize
+        wanted = ALIGNMENT // size
+        axes = {dim.axis: "" if dim.axis is None else f" along dimension {dim.axis}" for dim in rest}
+        named = [(f"the stride{axes[dim.axis]}", dim.stride) for dim in rest] + [("its first element", box.origin)]
+        for what, distance in named:
+            known = self.divisor(distance) * size
+            if known % ALIGNMENT == 0:
+                continue
+            text = self.text(distance)
+            found = f"it is {known} bytes" if distance.number is not None else f"known is a multiple of {known}"
+            advice = f"pass a multiple of 16 for {text}, or promise one: tl.multiple_of(..., {wanted})"
+            if distance.number is not None:
+                advice = f"pad rows to multiples of {wanted} elements"
+            raise NoBox(
+                f"{what}, {text} elements of {size} bytes, is not known to be a multiple of {ALIGNMENT} bytes; {found}",
+                advice,
+            )
+        if self.axis.of(box.pointer).divisor % ALIGNMENT:
+            raise NoBox(
+                f"its array `{box.pointer.name}` is not known to begin at a multiple of {ALIGNMENT} bytes",
+                f"pass an array that does, or compile for *{box.element}:{ALIGNMENT}",
+            )
+
+    def text(self, polynomial: Polynomial) -> str:
+        """A polynomial of parameters as a person writes it."""
+        terms = []
+        for monomial, count in polynomial.terms.items():
+            names = [str(self.boxes.forms.factors[number].name) for number in monomial]
+            terms.append(" * ".join([*([str(count)] if count != 1 or not names else []), *names]))
+        return " + ".join(terms) or "0"
 
     def factors(self, polynomial: Polynomial) -> list[Any]:
         return [self.boxes.forms.factors[number] for number in polynomial.factors]
@@ -105,7 +155,9 @@ class _Former:
             known = count & -count
             for number in monomial:
                 factor = self.boxes.forms.factors[number]
-                known *= self.axis.of(factor).divisor if isinstance(factor, Value) else 1
+                known *= (
+                    max(self.axis.of(factor).divisor, self.promised.get(factor, 1)) if isinstance(factor, Value) else 1
+                )
             divisors.append(min(known, ALIGNMENT))
         return min(divisors)
 

@@ -13,6 +13,7 @@ from refcompiler.dialects.tile.descriptor import DescriptorLoad
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import I32
+from refcompiler.remarks import Refusal, recording, remark
 
 
 def rotate_products(func: Func, context: Any) -> None:
@@ -21,9 +22,9 @@ def rotate_products(func: Func, context: Any) -> None:
     them does without. One product more is computed than the loop has iterations, of which nobody reads the last; its
     boxes are clipped like any other.
     """
-    plan = plan_roles(func, context)
+    plan = plan_roles(func, recording(context, None))
     if plan is not None:
-        _Rotation(func, plan).block(func.body)
+        _Rotation(func, plan, context).block(func.body)
 
 
 class _Pair(NamedTuple):
@@ -32,6 +33,14 @@ class _Pair(NamedTuple):
     product: Op
     slice: list[Op]  # in program order, the product last
     dependent: Op
+
+
+class _Tied(Exception):
+    """A product cannot be computed in another iteration than its own: ``why``."""
+
+    def __init__(self, message: str, advice: str = ""):
+        super().__init__(message)
+        self.why = Refusal(message, advice)
 
 
 class _Rotated(NamedTuple):
@@ -44,8 +53,8 @@ class _Rotated(NamedTuple):
 
 
 class _Rotation:
-    def __init__(self, func: Func, plan: RolePlan):
-        self.func, self.plan = func, plan
+    def __init__(self, func: Func, plan: RolePlan, context: Any):
+        self.func, self.plan, self.context = func, plan, context
         self.loads = {load for group in plan.groups for load in group.loads}
         self.axis, self.ranges = AxisAnalysis(func), Ranges(func)
 
@@ -59,18 +68,33 @@ class _Rotation:
 
     # --- what can be rotated
     def pair(self, loop: For) -> _Pair | None:
-        if not isinstance(loop.step, Constant) or loop.step.value <= 0:
-            return None
         dots = [op for op in loop.body.ops if op in self.plan.dots]
-        for dot in dots:
-            slice_ = self.slice_of(dot, loop)
-            dependents = [other for other in dots if other is not dot and self.depends(other, dot, loop.body)]
-            if dot.acc is None and slice_ is not None and dependents:
-                return _Pair(dot, slice_, dependents[-1])
+        depending = [(dot, [d for d in dots if d is not dot and self.depends(d, dot, loop.body)]) for dot in dots]
+        pairs = [(dot, dependents) for dot, dependents in depending if dependents]
+        reasons = [(dot, self.refused(dot, loop)) for dot, _ in pairs]
+        for (dot, dependents), (_, reason) in zip(pairs, reasons, strict=True):
+            if reason is None:
+                said = "the product of the next iteration is begun while that of this one is used"
+                remark(self.context, "rotate_products", dot, said, applied=True)
+                return _Pair(dot, self.slice_of(dot, loop), dependents[-1])
+        for dot, reason in reasons:
+            remark(self.context, "rotate_products", dot, reason.after("the product is not begun an iteration ahead"))
         return None
 
-    def slice_of(self, dot: Op, loop: For) -> list[Op] | None:
-        """The ops of the loop that compute a product, if it depends on nothing that the loop carries."""
+    def refused(self, dot: Op, loop: For) -> Refusal | None:
+        """Why a product cannot be computed an iteration ahead of what depends on it; None: it can."""
+        if not isinstance(loop.step, Constant) or loop.step.value <= 0:
+            return Refusal("its loop does not count up by a constant", "let the step be a constexpr")
+        if dot.acc is not None:
+            return Refusal("it adds to an accumulator", "add to its result: tl.dot(a, b) + c")
+        try:
+            self.slice_of(dot, loop)
+        except _Tied as reason:
+            return reason.why
+        return None
+
+    def slice_of(self, dot: Op, loop: For) -> list[Op]:
+        """The ops of the loop that compute a product. Raises _Tied where it depends on what the loop carries."""
         found, wanted = {dot}, list(dot.operands)
         inside = set(loop.body.ops)
         while wanted:
@@ -78,11 +102,16 @@ class _Rotation:
             if value is None or isinstance(value, Constant):
                 continue
             if value in loop.body.args[1:]:
-                return None
+                raise _Tied("it depends on what the loop carries", "compute its operands from the loop's counter")
             op = value.owner
             if op in inside and op not in found:
-                if not (op.pure or (op in self.loads and _is_clipped(op))) or op.regions:
-                    return None
+                if op in self.loads and not _is_clipped(op):
+                    raise _Tied(
+                        "a box of the next iteration may lie beyond its array, whose extents are not known",
+                        "mask the load with the extents of the array, or make a descriptor of it",
+                    )
+                if not (op.pure or op in self.loads) or op.regions:
+                    raise _Tied(f"it depends on `{op.name}`, which is not done twice")
                 found.add(op)
                 wanted += op.operands
         return [op for op in loop.body.ops if op in found]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from refcompiler.analysis.warp_roles import FETCHING_WARPS, WARPS, Group, RingPlan, RolePlan, last_use, plan_roles
+from refcompiler.analysis.warp_roles import FETCHING_WARPS, Group, RingPlan, RolePlan, last_use, plan_roles
+from refcompiler.analysis.warpgroup_products import WARPS
 from refcompiler.dialects.scf import For
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
