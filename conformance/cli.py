@@ -58,7 +58,7 @@ class Commands(click.Group):
         "Exit codes: 0 all passed, 1 failures, 2 usage, 3 internal error, 5 nothing collected,\n"
         "10 only budgets exceeded, 11 stale deviation, 12 kill rate under its gate,\n"
         "13 clause coverage under its gate, 14 an adapter failed its smoke test,\n"
-        "15 fewer instances than the floor.\n\n"
+        "15 fewer instances than the floor, 16 benchmarks left for another run.\n\n"
         'Shell completion: eval "$(_TILESPEC_COMPLETE=bash_source tilespec)"   (zsh_source, fish_source)'
     ),
 )

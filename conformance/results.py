@@ -23,6 +23,7 @@ EXIT = {
     "coverage": 13,
     "smoke": 14,
     "floor": 15,
+    "unfinished": 16,
 }
 
 

@@ -234,6 +234,29 @@ def test_recorded_timings_are_judged_without_a_gpu(tmp_path):
     assert tilespec("--from", path).exit_code == 5
 
 
+def test_files_of_several_runs_are_one_table(tmp_path):
+    lines = bench_samples.lines()
+    first, second = tmp_path / "rows.json", tmp_path / "products.json"
+    document.write(document.document(lines[:4], bench_samples.MACHINE, {**bench_samples.RUN, "commit": "aa"}), first)
+    again = line_with({"ours": 150.0, "copy": 140.0}) | {"id": lines[0]["id"]}
+    run = {**bench_samples.RUN, "commit": "bb", "select": ["kernels.matmul"], "seconds": 2.0}
+    document.write(document.document([*lines[4:], again], bench_samples.MACHINE, run), second)
+    found = document.read(first, second)
+    assert [line["id"] for line in found["lines"]] == [line["id"] for line in [*lines[1:], again]]
+    assert [line["commit"] for line in found["lines"]] == ["aa"] * 3 + ["bb"] * 4
+    assert found["lines"][-1]["contestants"][0]["median_us"] == pytest.approx(150.0, rel=0.1)
+    assert (
+        found["run"]["select"] == ["kernels.matmul"] and found["verdict"]["floors"] == made()["verdict"]["floors"] - 2
+    )
+    assert tilespec("--from", first, "--from", second, "--json", tmp_path / "all.json").exit_code == 0
+    assert [line["id"] for line in document.read(tmp_path / "all.json")["lines"]] == [
+        line["id"] for line in found["lines"]
+    ]
+    document.write(document.document(lines, bench_samples.MACHINE | {"driver": "590.2"}, run), second)
+    with pytest.raises(SpecError, match=r"590\.2, and .* 580\.1"):
+        document.read(first, second)
+
+
 def test_everything_is_written_to_a_folder(tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "bench.json"
@@ -296,14 +319,15 @@ def test_what_the_library_computes_is_right_and_a_changed_element_is_not(feature
         return found
 
     host = {name: sampled(name) for name in line.shapes}
-    status, why, slack = verifying.judge(line, host, chosen)
+    expected = verifying.Expected(line, host, chosen)
+    status, why, slack = expected.judge(host)
     assert status == "right", why
     assert slack <= 1
     for output in line.outputs:
         host[output] = host[output].copy()
         middle = tuple(n // 2 for n in host[output].shape)
         host[output][middle] += host[output].dtype.type(1)
-        assert verifying.judge(line, host, chosen)[0] == "wrong"
+        assert expected.judge(host)[0] == "wrong"
 
 
 def test_places_are_drawn_anew_and_hold_both_ends():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ import click
 from conformance.model import PEERS
 from conformance.options import Output, example, features_of, select_argument, spec_option
 from conformance.results import EXIT
-
-SECONDS, QUICK_SECONDS = 1.5, 0.4  # of rounds for each line
 
 
 def _peers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -32,7 +29,8 @@ def _peers(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     epilog=example(
         "tilespec bench --dry-run\ntilespec bench kernels.softmax --peers copy,compile --quick\n"
         "tilespec bench --sizes 'M=65536;N=1024' --json out/bench.json --out out/bench --check\n"
-        "tilespec bench --from out/bench.json --out out/bench"
+        "tilespec bench --json out/bench.json --resume --within 240\n"
+        "tilespec bench --from out/rows.json --from out/products.json --out out/bench"
     ),
 )
 @select_argument
@@ -45,37 +43,52 @@ def _peers(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @click.option(
     "--from",
     "recorded",
+    multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Judge the timings of a file that --json wrote, instead of measuring; needs no GPU.",
+    help="Judge the timings of a file that --json wrote, or of several, instead of measuring; needs no GPU.",
 )
+@click.option("--resume", is_flag=True, help="Keep the lines that the file of --json has, and measure the others.")
+@click.option("--within", type=click.FloatRange(1), metavar="SECONDS", help="Begin no line that would end later.")
+@click.option("--processes", type=click.IntRange(0), help="That compile ahead; as many as cores if left out.")
 @click.option("--seconds", type=click.FloatRange(0.05), help="Of measuring, for each line.")
 @click.option("--seed", type=click.IntRange(0), help="Of the inputs; another one each run if left out.")
 @click.option("--dry-run", is_flag=True, help="List what would be measured.")
 @spec_option
 @click.pass_obj
-def bench(console: Any, /, recorded: Path | None, spec: Path | None, dry_run: bool, check: bool, **asked: Any) -> None:
+def bench(
+    console: Any, /, recorded: tuple[Path, ...], spec: Path | None, dry_run: bool, check: bool, **asked: Any
+) -> None:
     """Measure kernels against their peers on this GPU.
 
     SELECT is a feature, a benchmark, one line of it, or any text with *: kernels.softmax, kernels.softmax/rows,
-    "kernels.softmax/rows:T=f32;*". Exit code 1 if a result is wrong, 5 if nothing was measured.
+    "kernels.softmax/rows:T=f32;*". Exit code 1 if a result is wrong, 5 if nothing was measured, 16 if --within left
+    lines for another run with --resume.
     """
     from conformance.bench import document, tables
 
-    if recorded is not None:
-        made = document.read(recorded)
+    left = 0
+    if asked["resume"] and asked["json_file"] is None:
+        raise click.UsageError("--resume needs --json, the file that is gone on with")
+    if recorded:
+        made = document.read(*recorded)
     else:
         chosen = _lines(spec, asked["select"], asked["sizes"], asked["quick"])
         if dry_run:
             _list(chosen, asked["peers"], console)
             sys.exit(EXIT["ok"] if chosen else EXIT["nothing"])
-        made = _measured(chosen, console, asked)
+        made, left = _measured(chosen, asked)
     tables.show(made, console)
     _write(made, asked["json_file"], asked["out"])
-    sys.exit(exit_code(made, check))
+    if left:
+        click.echo(f"{left} lines are left for another run with --resume", err=True)
+    sys.exit(exit_code(made, check, left))
 
 
-def exit_code(made: dict[str, Any], check: bool) -> int:
-    """Of a judged document: wrong results before missed floors, which count when asked for."""
+def exit_code(made: dict[str, Any], check: bool, left: int = 0) -> int:
+    """Of a judged document: wrong results before lines that are left, and these before missed floors, which count when
+    asked for."""
+    if left and not made["verdict"]["wrong"]:
+        return EXIT["unfinished"]
     if not made["lines"]:
         return EXIT["nothing"]
     verdict = made["verdict"]
@@ -116,9 +129,8 @@ def work(line: Any) -> str:
     return f"{line.flops / 1e9:.4g} GFLOP" if line.flops else f"{line.bytes / 1e6:.4g} MB"
 
 
-def _measured(chosen: Sequence[Any], console: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """Measure every line, one after the other, with a word on each as it is done."""
-    from conformance import report_data
+def _measured(chosen: Sequence[Any], asked: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The judged document, and how many lines were left unmeasured."""
     from conformance.bench import document, machine
 
     try:
@@ -127,31 +139,23 @@ def _measured(chosen: Sequence[Any], console: Any, asked: dict[str, Any]) -> dic
         click.echo(f"error: no GPU can be used, so nothing was measured: {lack}", err=True)
         click.echo("  --dry-run lists what would be measured; --from FILE judges recorded timings", err=True)
         sys.exit(EXIT["nothing"])
-    from conformance.bench import measuring
+    from conformance.bench import campaign, preparing
 
-    began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
-    seed = asked["seed"] if asked["seed"] is not None else time.time_ns() % 1_000_000
-    seconds = asked["seconds"] or (QUICK_SECONDS if asked["quick"] else SECONDS)
-    entries, gpu = [], machine.current_gpu()
-    copied = measuring.copy_rate()
-    measuring.release()
-    for line in chosen:
-        if console.is_terminal:
-            console.print(f"measuring {line.id}", style="dim", highlight=False, markup=False)
-        found = measuring.measure(line, _chosen_peers(line, asked["peers"]), seconds, seed)
-        state = machine.state(gpu)
-        entries.append({**document.line_entry(line), **found.to_json(), "state": state})
-        del found
-        measuring.release()
-    run = {
-        "started": started,
-        "seconds": time.perf_counter() - began,
-        "select": list(asked["select"]),
-        "quick": asked["quick"],
-        "seed": seed,
-        **report_data.commit(),
-    }
-    return document.document(entries, {**machine.machine(), "copy_bytes_per_second": copied}, run)
+    file = asked["json_file"]
+    return campaign.measure(
+        campaign.Plan(
+            lines=[(line, _chosen_peers(line, asked["peers"])) for line in chosen],
+            seconds=asked["seconds"] or (campaign.QUICK_SECONDS if asked["quick"] else campaign.SECONDS),
+            seed=asked["seed"] if asked["seed"] is not None else time.time_ns() % 1_000_000,
+            processes=preparing.processes() if asked["processes"] is None else asked["processes"],
+            select=asked["select"],
+            quick=asked["quick"],
+            say=lambda text: click.echo(text, err=True),
+            kept=document.read(file)["lines"] if asked["resume"] and file.exists() else (),
+            within=asked["within"],
+            file=file,
+        )
+    )
 
 
 def _write(made: dict[str, Any], json_file: Path | None, out: Path | None) -> None:

@@ -175,6 +175,15 @@ def _validator() -> Any:
 def write(made: Mapping[str, Any], path: Path) -> None:
     """Validate and write, one line of the table on one line of text."""
     _validator().validate(made)
+    _write(made, path)
+
+
+def record(lines: Sequence[Mapping[str, Any]], machine: Mapping[str, Any], run: Mapping[str, Any], path: Path) -> None:
+    """Write what has been measured so far, without conclusions, so that a run that is ended loses nothing."""
+    _write({"bench": VERSION, "run": run, "machine": machine, "lines": lines}, path)
+
+
+def _write(made: Mapping[str, Any], path: Path) -> None:
     parts = []
     for key, value in made.items():
         if key == "lines" and value:
@@ -198,13 +207,48 @@ def _rounded(value: Any) -> Any:
     return [_rounded(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def read(path: Path) -> dict[str, Any]:
-    """A document from a file, validated and judged anew. Raises SpecError (bench.invalid) with the reason."""
+def read(*paths: Path) -> dict[str, Any]:
+    """A document from one file or several, validated and judged anew; of a line that several have, the last one counts.
+
+    Raises SpecError: bench.invalid with the reason, bench.machine for files of different machines.
+    """
+    found = [(path, _read(path)) for path in paths]
+    first = found[0][1]
+    lines: dict[str, dict[str, Any]] = {}
+    for path, made in found:
+        for word in ("name", "driver"):
+            ours, theirs = first["machine"].get(word), made["machine"].get(word)
+            if ours != theirs:
+                raise SpecError("bench.machine", f"measured on {theirs}, and {paths[0]} on {ours}", str(path))
+        for line in made["lines"]:
+            lines.pop(line["id"], None)
+            lines[line["id"]] = {"commit": made["run"].get("commit", ""), **line}
     try:
-        made = json.loads(path.read_text(encoding="utf-8"))
+        return judge({**first, "run": _run([made["run"] for _, made in found]), "lines": list(lines.values())})
+    except (ValueError, StopIteration, KeyError) as e:
+        raise SpecError("bench.invalid", f"not a benchmark document: {e}", ", ".join(map(str, paths))) from e
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        made: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         _validator().validate(made)
-        return judge(made)
     except jsonschema.ValidationError as e:
         raise SpecError("bench.invalid", f"not a benchmark document: {e.json_path}: {e.message}", str(path)) from e
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, ValueError, StopIteration, KeyError) as e:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, ValueError) as e:
         raise SpecError("bench.invalid", f"not a benchmark document: {e}", str(path)) from e
+    return made
+
+
+def _run(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Several runs as one: since when, how long all together, everything that was selected."""
+    if len(runs) == 1:
+        return dict(runs[0])
+    return {
+        **runs[0],
+        "started": min(run["started"] for run in runs),
+        "seconds": sum(run.get("seconds", 0.0) for run in runs),
+        "select": list(dict.fromkeys(word for run in runs for word in run["select"])),
+        "quick": all(run.get("quick", False) for run in runs),
+        "dirty": any(run.get("dirty", False) for run in runs),
+    }

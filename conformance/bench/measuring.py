@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.bench import arrays, peers
-from conformance.bench.verifying import verify
+from conformance.bench.verifying import Verifier
 from conformance.benchmarks import Line
 
 WORKING_SET = 256 << 20  # bytes over which the launches of a sample go; several times the L2 of any GPU
@@ -95,7 +95,7 @@ def measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Meas
     try:
         return _measure(line, names, seconds, seed)
     except Exception as error:
-        return Measured(line, [Contestant("ours", status="failed", why=_first_line(error))])
+        return Measured(line, [Contestant("ours", status="failed", why=first_line(error))])
 
 
 def _measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Measured:
@@ -116,12 +116,13 @@ def _measure(line: Line, names: Sequence[str], seconds: float, seed: int) -> Mea
     measured.launches = 1 if fastest >= SHORT_US else min(MOST_SETS, math.ceil(SHORT_US / max(fastest, 0.5)))
     measured.how = _prepare(ready, sets, measured.launches)
     _rounds(ready, flush, measured, seconds)
+    verifier = Verifier(line, sets, seed)
     for c in ready:
         try:
-            c.status, why, c.slack = verify(line, c, sets, seed)
+            c.status, why, c.slack = verifier.verify(c)
             c.why = why or c.why
         except Exception as error:
-            c.status, c.why = "failed", f"while verifying: {_first_line(error)}"
+            c.status, c.why = "failed", f"while verifying: {first_line(error)}"
     return measured
 
 
@@ -134,7 +135,7 @@ def _contestant(name: str, line: Line) -> Contestant | None:
     except peers.Absent as error:
         return Contestant(name, status="absent", why=str(error))
     except Exception as error:
-        return Contestant(name, status="failed", why=_first_line(error))
+        return Contestant(name, status="failed", why=first_line(error))
 
 
 def _warm(c: Contestant, sets: Sequence[Any]) -> bool:
@@ -147,12 +148,13 @@ def _warm(c: Contestant, sets: Sequence[Any]) -> bool:
             c.call(arguments)
         torch.cuda.synchronize()
     except Exception as error:
-        c.status, c.why, c.call = "failed", _first_line(error), None
+        c.status, c.why, c.call = "failed", first_line(error), None
         return False
     return True
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
+    """The kind of an error and the beginning of its message."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0] if text else ''}"[:300]
 
@@ -182,7 +184,7 @@ def _prepare(ready: Sequence[Contestant], sets: Sequence[Any], launches: int) ->
         try:
             c.run = _graph(c, sets, launches)
         except Exception as error:  # one that cannot be captured: then nobody is, so that all are measured alike
-            c.why = f"no graph: {_first_line(error)}"
+            c.why = f"no graph: {first_line(error)}"
             graphs = False
             break
     if not graphs:

@@ -68,10 +68,15 @@ def _torch(line: Line) -> Call:
 
 
 def _compile(line: Line) -> Call:
+    return compiled(line, "inductor")
+
+
+def compiled(line: Line, backend: Any) -> Call:
+    """torch's own way to do an operation, by a backend of torch.compile."""
     import torch
 
     torch._dynamo.reset()  # what was compiled for the sizes before
-    function = torch.compile(_function(line), dynamic=False, fullgraph=True)
+    function = torch.compile(_function(line), backend=backend, dynamic=False, fullgraph=True)
     arrays = [a.name for a in line.benchmark.arguments if a.name != "out"]
     return lambda arguments: function({name: arguments[name] for name in arrays})
 

@@ -1,15 +1,19 @@
 """Kernels for upstream Triton like those of its tutorials, with lists of configurations like theirs; a peer to measure.
 
-Imported only where Triton is installed. Every kernel handles any size by masks.
+Imported only where Triton is installed. Every kernel handles any size by masks, of up to 2^31 elements in a matrix.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import triton
 import triton.language as tl
+from triton.runtime.autotuner import Autotuner
+
+from conformance.bench.upstream import triton_attention
 
 Arguments = Mapping[str, Any]
 
@@ -135,6 +139,8 @@ MATMUL = [
         (128, 256, 64, 3, 8), (64, 256, 32, 4, 4), (128, 128, 32, 4, 4), (128, 64, 32, 4, 4), (64, 128, 32, 4, 4),
         (128, 32, 32, 4, 4), (64, 32, 32, 5, 2), (32, 64, 32, 5, 2), (128, 128, 64, 4, 8), (128, 128, 64, 3, 4),
         (128, 256, 64, 4, 8), (256, 128, 64, 3, 8), (16, 128, 128, 4, 4), (16, 64, 128, 5, 4), (64, 64, 64, 4, 4),
+        (128, 256, 128, 3, 8), (256, 128, 128, 3, 8), (256, 64, 128, 4, 4), (64, 256, 128, 4, 4), (128, 128, 128, 4, 4),
+        (128, 64, 64, 4, 4), (64, 128, 64, 4, 4), (128, 32, 64, 4, 4),
     )
 ]  # fmt: skip
 
@@ -155,8 +161,8 @@ def matmul_kernel(
     i = (row * M + tl.arange(0, M)) % m
     j = (column * N + tl.arange(0, N)) % n
     kk = tl.arange(0, K)
-    left = a + i[:, None].to(tl.int64) * sam + kk[None, :] * sak
-    right = b + kk[:, None].to(tl.int64) * sbk + j[None, :] * sbn
+    left = a + i[:, None] * sam + kk[None, :] * sak
+    right = b + kk[:, None] * sbk + j[None, :] * sbn
     total = tl.zeros((M, N), dtype=tl.float32)
     for step in range(0, tl.cdiv(k, K)):
         x = tl.load(left, mask=kk[None, :] < k - step * K, other=0.0)
@@ -183,65 +189,6 @@ def matmul(a: Arguments) -> None:
     matmul_kernel[grid](x, y, out, m, n, k, *strides, PRECISION=precision_of(a))
 
 
-ATTENTION = [
-    triton.Config({"M": m, "N": n}, num_stages=s, num_warps=w)
-    for m, n, s, w in (
-        (64, 32, 3, 4), (64, 64, 3, 4), (64, 128, 3, 4), (64, 64, 4, 4), (128, 32, 3, 4), (128, 32, 3, 8),
-        (128, 64, 3, 4), (128, 64, 3, 8), (128, 64, 4, 8), (128, 64, 2, 8), (128, 128, 2, 8), (128, 128, 3, 8),
-    )
-]  # fmt: skip
-
-
-@triton.autotune(configs=ATTENTION, key=["tq", "tk", "D", "CAUSAL"])
-@triton.jit
-def attention_kernel(
-    q, k, v, out, scale, heads, group, tq, tk,
-    D: tl.constexpr, CAUSAL: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
-):  # fmt: skip
-    block, head = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    kv = (head // heads) * (heads // group) + (head % heads) // group
-    i = block * M + tl.arange(0, M)
-    d = tl.arange(0, D)
-    x = tl.load(q + head * tq * D + i[:, None] * D + d[None, :], mask=i[:, None] < tq, other=0.0)
-    k += kv * tk * D
-    v += kv * tk * D
-    largest = tl.full((M,), -float("inf"), tl.float32)
-    total = tl.zeros((M,), tl.float32)
-    acc = tl.zeros((M, D), tl.float32)
-    shift = tk - tq
-    end = min(tk, (block + 1) * M + shift) if CAUSAL else tk
-    for start in range(0, end, N):
-        j = start + tl.arange(0, N)
-        y = tl.load(k + j[None, :] * D + d[:, None], mask=j[None, :] < tk, other=0.0)
-        s = tl.dot(x, y) * scale
-        seen = j[None, :] < tk
-        if CAUSAL:
-            seen = seen & (j[None, :] <= i[:, None] + shift)
-        s = tl.where(seen, s, -1.0e30)
-        now = tl.maximum(largest, tl.max(s, 1))
-        p = tl.exp2(s - now[:, None])
-        factor = tl.exp2(largest - now)
-        total = total * factor + tl.sum(p, 1)
-        acc = acc * factor[:, None]
-        z = tl.load(v + j[:, None] * D + d[None, :], mask=j[:, None] < tk, other=0.0)
-        acc = tl.dot(p.to(z.dtype), z, acc)
-        largest = now
-    acc = acc / total[:, None]
-    tl.store(out + head * tq * D + i[:, None] * D + d[None, :], acc.to(out.dtype.element_ty), mask=i[:, None] < tq)
-
-
-def attention(a: Arguments) -> None:
-    """q [B, H, T, D], k and v [B, H / group, S, D], contiguous."""
-    q, k = a["q"], a["k"]
-    batch, heads, tq, d = q.shape
-    scale = d**-0.5 * 1.4426950408889634
-    grid = lambda meta: (triton.cdiv(tq, meta["M"]), batch * heads)  # noqa: E731
-    causal = bool(a.get("causal", False))
-    attention_kernel[grid](
-        q, k, a["v"], a["out"], scale, heads, heads // k.shape[1], tq, k.shape[2], D=d, CAUSAL=causal
-    )
-
-
 OPERATIONS: dict[str, Callable[[Arguments], None]] = {
     "add": add,
     "copy": copy,
@@ -251,5 +198,33 @@ OPERATIONS: dict[str, Callable[[Arguments], None]] = {
     "row_sum": row_sum,
     "transpose": transpose,
     "matmul": matmul,
-    "attention": attention,
+    "attention": triton_attention.attention,
 }
+
+
+def compile_share(operation: str, a: Arguments, share: int, shares: int) -> None:
+    """Compile every `shares`-th of the configurations that tuning will try, from `share` on, into Triton's cache;
+    nothing is launched. One that does not compile is left to the tuner, which knows what to do with it."""
+    tuners = [t for m in (globals(), vars(triton_attention)) for t in m.values() if isinstance(t, Autotuner)]
+    for tuner in tuners:
+        tuner.run = _compiling(tuner, share, shares)
+    try:
+        OPERATIONS[operation](a)
+    finally:
+        for tuner in tuners:
+            del tuner.run
+
+
+def _compiling(tuner: Autotuner, share: int, shares: int) -> Callable[..., None]:
+    """What stands in for a tuner's `run`."""
+
+    def run(*args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        for config in tuner.prune_configs(kwargs)[share::shares]:
+            options = config.all_kwargs()
+            with contextlib.suppress(Exception):
+                if config.pre_hook:
+                    config.pre_hook({**tuner.nargs, **kwargs, **options})
+                tuner.fn.warmup(*args, grid=grid, **kwargs, **options)
+
+    return run
