@@ -180,3 +180,25 @@ def test_a_kernel_that_mlir_rejects_leaves_the_context_usable():
     with pytest.raises(InternalError):
         toolchain.mlir_to_ptx(text.replace("gpu.return", "gpu.retrun"), "sm_90a")
     assert ".entry k0(" in toolchain.mlir_to_ptx(text, "sm_90a")
+
+
+STRIDES = """
+func @strides(out: ptr<i32>, stop: i32) {
+  %0 = program_id {axis=0} : i32
+  %1 = num_programs {axis=0} : i32
+  for %2 in range(%0, stop, %1) {
+    %3 = addptr out, %2 : ptr<i32>
+    store %3, %2, none
+    yield
+  }
+}
+"""
+
+
+def test_loops_over_programs_divide_nothing():
+    """How often they run need not be known to run them."""
+    stages = compile_func(parse_func(STRIDES))
+    for backend, compile_text in toolchain.COMPILERS.items():
+        text = pipeline.emit(stages.simt, backend)
+        assert "trip_count" not in text
+        assert "MUFU.RCP" not in toolchain.disassemble(compile_text(text, "sm_90a").cubin)

@@ -52,6 +52,11 @@ class Ranges:
         dtype = element_of(stop.type)
         return abs(step) == 1 or (high + step - 1 <= dtype.max_int if step > 0 else low + step + 1 >= dtype.min_int)
 
+    def can_count_wider(self, loop: Op) -> bool:
+        """True if a loop counts up by a step that is known at run time only, and in 64 bits cannot leave the type."""
+        step = self.of(loop.step)
+        return not isinstance(loop.step, Constant) and step[0] > 0 and element_of(loop.start.type).bits <= 32
+
     def non_negative(self, value: Value) -> bool:
         interval = self.of(value)
         return interval is not None and interval[0] >= 0

@@ -41,13 +41,24 @@ def activate(x, ACTIVATION: tl.constexpr):
 
 @triton.jit
 def tile_position(tile, M, N, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
-    """Row and column of a tile: GROUP rows of tiles are walked column by column, so that L2 keeps their operands."""
-    rows = tl.cdiv(M, BM)
+    """Row and column of a tile: GROUP rows of tiles are walked column by column, so that L2 keeps their operands.
+
+    GROUP 0 says that there is one column of tiles.
+    """
     columns = tl.cdiv(N, BN)
-    first = tile // (GROUP * columns) * GROUP
-    height = tl.minimum(rows - first, GROUP)
-    inside = tile % (GROUP * columns)
-    return first + inside % height, inside // height
+    if GROUP == 0:
+        row = tile
+        column = 0
+    elif GROUP == 1:
+        row = tile // columns
+        column = tile % columns
+    else:
+        first = tile // (GROUP * columns) * GROUP
+        inside = tile % (GROUP * columns)
+        height = tl.minimum(tl.cdiv(M, BM) - first, GROUP)
+        row = first + inside % height
+        column = inside // height
+    return row, column
 
 
 @triton.jit

@@ -76,7 +76,7 @@ def narrow(M: int, N: int, batches: int, item_bytes: int, arch: str, multiproces
     if arch != "sm_90a" or item_bytes != 2 or N > SKINNY or 2 * many < multiprocessors:
         return None
     BM, num_warps = (128, 8) if many >= 2 * multiprocessors else (64, 4)
-    return {"BM": BM, "BN": SKINNY, "BK": 128, "GROUP": 1, "SPLITS": 1, "num_warps": num_warps, "num_stages": 8}
+    return {"BM": BM, "BN": SKINNY, "BK": 128, "GROUP": 0, "SPLITS": 1, "num_warps": num_warps, "num_stages": 8}
 
 
 def _skinny(M: int, N: int, K: int, batches: int, item_bytes: int, multiprocessors: int) -> dict[str, int]:

@@ -141,6 +141,13 @@ class ControlFlow:
                 self.line(line)
             self.line(f"for ({type_} {name} = {start}; {name} {compare} {stop.within(11)}; {advance}) {{")
             return ""
+        if self.renderer.ranges.can_count_wider(op):  # no division for the number of trips
+            wide = self.namer.name("wide_" + name)
+            for line in pragma:
+                self.line(line)
+            self.line(f"for (long long {wide} = {start}; {wide} < {stop.within(11)}; {wide} += {step.within(15)}) {{")
+            self.line(f"    const {type_} {name} = ({type_}){wide};")
+            return ""
         unsigned = "unsigned long long" if element_of(op.start.type).bits == 64 else "unsigned"
         self.line(f"{type_} {name} = {start};")
         trips_name = self.namer.name("trips")

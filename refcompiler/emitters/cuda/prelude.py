@@ -124,13 +124,16 @@ template <int N, typename T>
     "int_div": f"""// x / 0 is unpredictable and traps nowhere; the least integer / -1 wraps
 template <typename T>
 {_INLINE} T int_div(T x, T y) {{
-    if (y == 0) return 0;
-    return T(-1) < T(0) && y == T(-1) ? T(0ull - x) : T(x / y);
+    const bool negates = T(-1) < T(0) && y == T(-1);
+    const T quotient = x / (y == 0 || negates ? T(1) : y);
+    return y == 0 ? T(0) : negates ? T(0ull - x) : quotient;
 }}
 """,
     "int_rem": f"""template <typename T>
 {_INLINE} T int_rem(T x, T y) {{
-    return y == 0 || (T(-1) < T(0) && y == T(-1)) ? T(0) : T(x % y);
+    const bool special = y == 0 || (T(-1) < T(0) && y == T(-1));
+    const T remainder = x % (special ? T(1) : y);
+    return special ? T(0) : remainder;
 }}
 """,
     "int_abs": f"""template <typename T>

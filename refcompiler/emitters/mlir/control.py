@@ -9,7 +9,7 @@ from refcompiler.dialects.simt.roles import WARP, Roles
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Constant, Op, Value
-from refcompiler.ir.types import BOOL, element_of
+from refcompiler.ir.types import BOOL, I64, element_of
 
 
 @writes("for")
@@ -20,11 +20,16 @@ def write_for(w: Writer, op: For) -> None:
     index, *carried = op.body.args
     by = int(op.step.value) if isinstance(op.step, Constant) else 0
     plain = by > 0 and w.ranges.can_count(op.stop, by)
-    unsigned = " unsigned"
+    wider = not plain and w.ranges.can_count_wider(op)  # no division for the number of trips
+    unsigned, counted = " unsigned", dtype
     counter = w.names[index] = w.fresh()
     if plain:
         unsigned = "" if dtype.kind == "int" else unsigned
         low, high, advance = start, stop, step
+    elif wider:
+        unsigned, counted = "", I64
+        extend = "arith.extsi" if dtype.kind == "int" else "arith.extui"
+        low, high, advance = (w.let(f"{extend} {v} : {t.type_of(dtype)} to i64") for v in (start, stop, step))
     else:
         element = t.element_type(dtype)
         types = ", ".join([element] * 3)
@@ -33,9 +38,11 @@ def write_for(w: Writer, op: For) -> None:
     w.name(carried)
     head = name_results(w, op)
     carries = f" iter_args({_bindings(w, carried, op.inits)}) -> ({_types(carried)})" if carried else ""
-    w.line(f"{head}scf.for{unsigned} {counter} = {low} to {high} step {advance}{carries} : {t.type_of(dtype)} {{")
+    w.line(f"{head}scf.for{unsigned} {counter} = {low} to {high} step {advance}{carries} : {t.type_of(counted)} {{")
     with w.region():
-        if not plain:
+        if wider:
+            w.names[index] = w.let(f"arith.trunci {counter} : i64 to {t.type_of(dtype)}")
+        elif not plain:
             passed = w.let(f"arith.muli {counter}, {step} : {t.type_of(dtype)}")
             w.names[index] = w.let(f"arith.addi {start}, {passed} : {t.type_of(dtype)}")
         w.block(op.body)
