@@ -48,10 +48,13 @@ def lower_ring(state: Lowering, op: Ring) -> None:
 
 @lowers("roles")
 def lower_roles(state: Lowering, op: Structured) -> None:
-    """Roles begin when the barriers of all rings do."""
+    """Roles begin when the barriers of all rings do, and what copies wait for besides is on its way before."""
+    computing, fetching = [lower_region(state, region) for region in op.regions]
+    fetches = state.op("cmp_eq", state.thread, state.constant(op.warps[0] * 32))
+    for number in range(len(state.new.attrs.get("tensor_maps", ()))):
+        state.builder.op("prefetch_tensor_map", state.op("tensor_map", descriptor=number), fetches)
     state.builder.op("fence_mbarrier_init")
     state.builder.op("barrier")
-    computing, fetching = [lower_region(state, region) for region in op.regions]
     if any(inner.name == "tma_store" for inner in computing.walk()):  # shared memory stays until it has been read
         computing.ops.insert(-1, OPS["bulk_wait"](read=True, span=op.span))
     fetching = _by_one_thread(state, fetching)

@@ -196,6 +196,14 @@ def fence_proxy_async(op: Op) -> Step:
 
 
 # --- copies of boxes
+@steps("prefetch_tensor_map")
+def prefetch_tensor_map(op: Op) -> Step:
+    def step(m: Machine) -> None:
+        """Time passes without it as well."""
+
+    return step
+
+
 def _box(m: Machine, op: TmaLoad | TmaStore, lane: int):
     """The tensor of the copy, its coordinates, and the bytes of the box in shared memory."""
     tensor = copies_of(m).maps[op.map.owner.descriptor]

@@ -222,6 +222,24 @@ class TensorMapOp(Op, name="tensor_map", levels=SIMT):
         return [TENSOR_MAP]
 
 
+class PrefetchTensorMap(PtxOp, name="prefetch_tensor_map", effects={"tma"}, levels=SIMT, needs="has_tma"):
+    """Have a tensor map ready for copies that follow, which wait for it otherwise.  Spec: exec.tensor_maps"""
+
+    map = operand()
+    predicate = operand(optional=True)
+
+    @property
+    def arguments(self) -> list[Argument]:
+        return [self.map]
+
+    def verify(self, require) -> None:
+        _check_map(self, require)
+
+    @classmethod
+    def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
+        return BOOL if index == 1 else None
+
+
 class TmaOp(PtxOp):
     """A copy of a box whose first element has ``coordinates``, from the outermost dimension inwards; the last one is at
     a multiple of 16 bytes. ``rest`` ends with three operands, of which the last is the predicate."""
@@ -240,9 +258,7 @@ class TmaOp(PtxOp):
 
     def check_box(self, require) -> None:
         rank = len(self.box)
-        require(self.map.type is TENSOR_MAP, "ir.type", lambda: f"a tensor map, not {self.map.type}", "map")
-        named = isinstance(self.map.owner, Op) and self.map.owner.name == "tensor_map"
-        require(named, "exec.tensor_maps#E1", "a tensor map is named where it is used, and neither carried nor chosen")
+        _check_map(self, require)
         require(1 <= rank <= MOST_DIMENSIONS, "ir.attribute", lambda: f"a box of {rank} dimensions", "box")
         inside = all(isinstance(n, int) and 0 < n <= LARGEST_BOX for n in self.box)
         require(inside, "ir.attribute", lambda: f"extents of a box are 1 to {LARGEST_BOX}, got {self.box}", "box")
@@ -362,6 +378,12 @@ class SetMaxRegisters(PtxOp, name="set_max_registers", effects={"registers"}, le
 
 
 # --- rules
+def _check_map(op: Op, require) -> None:
+    require(op.map.type is TENSOR_MAP, "ir.type", lambda: f"a tensor map, not {op.map.type}", "map")
+    named = isinstance(op.map.owner, Op) and op.map.owner.name == "tensor_map"
+    require(named, "exec.tensor_maps#E1", "a tensor map is named where it is used, and neither carried nor chosen")
+
+
 def _check_element(op, require, buffer: Value, index: Value) -> None:
     plain = buffer is not None and isinstance(buffer.type, SharedType) and element_of(buffer.type) is not MBARRIER
     require(plain, "ir.type", lambda: f"{op.name} needs a shared buffer, not {_shown(buffer)}")

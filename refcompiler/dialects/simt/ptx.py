@@ -67,6 +67,7 @@ INSTRUCTIONS = {
         ),
         Instruction("mbarrier_arrive", "mbarrier.arrive.shared::cta.b64 _, [{0}];", (_BARRIER,), True),
         Instruction("mbarrier_wait", _WAIT, (_BARRIER, ("parity", "word"))),
+        Instruction("prefetch_tensor_map", "prefetch.tensormap [{0}];", (("map", "map"),), True),
         *(_tma(word, rank) for word in ("load", "store") for rank in (1, 2, 3, 4, 5)),
     )
 }
