@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -349,11 +350,7 @@ def _case_program(
                 key=True,
             )
         source = source.replace(old, new)
-    arguments = base.arguments
-    if "signature" in body:
-        arguments = tuple(
-            sections.argument(document, (*path, "signature", i), t) for i, t in enumerate(body["signature"])
-        )
+    arguments = _arguments(document, path, body, base)
     entry = body.get("entry") or (entry_name(source) if "source" in body else "") or base.entry
     if not entry:
         raise document.error(
@@ -372,6 +369,15 @@ def _case_program(
         oracle=base.oracle,
         numerics=base.numerics,
     )
+
+
+def _arguments(
+    document: Document, path: yaml_text.Path, body: dict[str, Any], base: model.Program
+) -> tuple[model.Argument, ...]:
+    """Those of a case's or budget's own signature, else the program's."""
+    if "signature" not in body:
+        return base.arguments
+    return tuple(sections.argument(document, (*path, "signature", i), t) for i, t in enumerate(body["signature"]))
 
 
 def _counts(body: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -404,9 +410,10 @@ def _budget(document: Document, index: int, programs: dict[str, model.Program]) 
     body = document.data["budgets"][index]
     default = f"budget_{body.get('arch', 'counts')}" + (f"_{body['program']}" if "program" in body else "")
     limits = {k: v if isinstance(v, list) else [v, v] for k, v in body.get("counts", {}).items()}
+    program = _pick_program(document, path, body, programs)
     return model.Budget(
         id=body.get("id", default),
-        program=_pick_program(document, path, body, programs),
+        program=replace(program, arguments=_arguments(document, path, body, program)),
         at=body["at"],
         arch=body.get("arch", ""),
         toolchain=body.get("toolchain", ""),

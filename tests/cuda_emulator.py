@@ -69,8 +69,19 @@ template <typename T> static T __shfl_xor_sync(unsigned mask, T value, int lanes
     return exchange(value, threadIdx.x ^ lanes);
 }
 template <typename T> static T __shfl_sync(unsigned mask, T value, int lane) { return exchange(value, lane); }
+// each lane writes its own elements to the rows that others name
+template <int count, bool trans> static void store_matrices(unsigned to, const unsigned (&words)[count]) {
+    const unsigned lane = threadIdx.x & 31;
+    for (unsigned i = 0; i < count; ++i)
+        for (unsigned half = 0; half < 2; ++half) {
+            const unsigned row = exchange(to, 8 * i + (trans ? lane % 4 * 2 + half : lane / 4));
+            const unsigned short element = words[i] >> 16 * half;
+            memcpy(shared + row + 2 * (trans ? lane / 4 : lane % 4 * 2 + half), &element, 2);
+        }
+}
 
 // --- intrinsics
+static unsigned __cvta_generic_to_shared(const void* p) { return (unsigned)((const unsigned char*)p - shared); }
 template <typename To, typename From> static To same_bits(From x) { To y; memcpy(&y, &x, sizeof y); return y; }
 static float __int_as_float(int x) { return same_bits<float>(x); }
 static float __uint_as_float(unsigned x) { return same_bits<float>(x); }
@@ -277,6 +288,10 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
+_STMATRIX = re.compile(
+    r'asm volatile\(\s*"stmatrix\.\S+\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:\s*: "r"\(to\),(.*?): "memory"\);',
+    re.DOTALL,
+)
 _SIGNATURE = re.compile(r'extern "C" __global__ void __launch_bounds__\((\d+), 1\) (\w+)\((.*?)\) \{', re.DOTALL)
 
 
@@ -303,6 +318,7 @@ def build(source: str, folder: Path) -> Program:
     types = [p.strip().rsplit(" ", 1)[0] for p in parameters.split(",")] if parameters.strip() else []
     for function, text in ON_CPU.items():
         source = source.replace(PRELUDE[function], text + "\n")
+    source = _STMATRIX.sub(_store_matrices, source)
     calls = [
         f"({t})arguments[{i}].data" if t.endswith("*") else f"*({t}*)arguments[{i}].data" for i, t in enumerate(types)
     ]
@@ -327,6 +343,12 @@ def build(source: str, folder: Path) -> Program:
         if done.returncode:
             raise EmulationError(f"g++ rejects the kernel:\n{done.stderr[:4000]}\n{source}")
     return Program(executable, int(threads), [t.endswith("*") for t in types])
+
+
+def _store_matrices(found: re.Match) -> str:
+    count, trans, words = found.groups()
+    words = words.replace('"r"', "")
+    return f"const unsigned words[] = {{{words}}};\n    store_matrices<{count}, {str(bool(trans)).lower()}>(to, words);"
 
 
 def launch(program: Program, grid: tuple[int, ...], arguments: list, descending: bool = False) -> list:

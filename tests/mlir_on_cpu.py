@@ -85,7 +85,50 @@ REPLACED = [
         r"(\S+), (\S+), (\S+) : \(.*?\) -> \(\)",
         r"llvm.call @emu_store_two(\1, \2, \3) : (!llvm.ptr, i64, i64) -> ()",
     ),
+    (
+        r'llvm\.inline_asm has_side_effects asm_dialect = att "stmatrix\.\S+\.(x\d)\.(trans)\.shared\.b16 [^"]*", '
+        r'"[^"]*" (.*) : (\(.*?\)) -> \(\)',
+        r"llvm.call @emu_stmatrix_\1_\2(\3) : \4 -> ()",
+    ),
+    (
+        r'llvm\.inline_asm has_side_effects asm_dialect = att "stmatrix\.\S+\.(x\d)\.shared\.b16 [^"]*", '
+        r'"[^"]*" (.*) : (\(.*?\)) -> \(\)',
+        r"llvm.call @emu_stmatrix_\1(\2) : \3 -> ()",
+    ),
 ]
+
+
+def _store_matrices(count: int, trans: bool) -> str:
+    """A function for stmatrix: each lane writes its own elements to the rows that others name."""
+    lines, made = [], iter(range(1000))
+
+    def let(text: str) -> str:
+        lines.append(f"%v{(number := next(made))} = {text}")
+        return f"%v{number}"
+
+    def const(number: int) -> str:
+        return let(f"llvm.mlir.constant({number} : i32) : i32")
+
+    base = let("llvm.mlir.addressof @shared : !llvm.ptr")
+    low = let(f"llvm.ptrtoint {base} : !llvm.ptr to i32")
+    own = let(f"llvm.sub %to, {low} : i32")
+    lane = let(f"llvm.and {let('llvm.call @emu_tid_x() : () -> i32')}, {const(31)} : i32")
+    across, down = let(f"llvm.and {lane}, {const(3)} : i32"), let(f"llvm.lshr {lane}, {const(2)} : i32")
+    for matrix in range(count):
+        for half in range(2):
+            pair = let(f"llvm.add {let(f'llvm.shl {across}, {const(1)} : i32')}, {const(half)} : i32")
+            row, column = (pair, down) if trans else (down, pair)
+            named = let(f"llvm.add {row}, {const(8 * matrix)} : i32")
+            start = let(f"llvm.call @emu_idx({own}, {named}) : (i32, i32) -> i32")
+            place = let(f"llvm.getelementptr {base}[{start}] : (!llvm.ptr, i32) -> !llvm.ptr, i8")
+            place = let(f"llvm.getelementptr {place}[{column}] : (!llvm.ptr, i32) -> !llvm.ptr, i16")
+            element = let(f"llvm.lshr %w{matrix}, {const(16 * half)} : i32")
+            lines.append(f"llvm.store {let(f'llvm.trunc {element} : i32 to i16')}, {place} : i16, !llvm.ptr")
+    given = ", ".join(f"%w{i}: i32" for i in range(count))
+    body = "".join(f"    {line}\n" for line in [*lines, "llvm.return"])
+    return f"  llvm.func internal @emu_stmatrix_x{count}{'_trans' * trans}(%to: i32, {given}) {{\n{body}  }}\n"
+
+
 HELPERS = """
   llvm.func internal @emu_store_two(%place: !llvm.ptr, %x: i64, %y: i64) {
     llvm.store %x, %place : i64, !llvm.ptr
@@ -115,7 +158,10 @@ def host_text(text: str) -> str:
         f"llvm.func @emu_{name.replace('.', '_')}({source}) -> {target}"
         for name, (source, target) in TOWARD_ZERO.items()
     ]
-    return text.replace("module {\n", "module {\n" + "".join(f"  {line}\n" for line in declared) + HELPERS, 1)
+    helpers = "".join(f"  {line}\n" for line in declared) + HELPERS
+    if "@emu_stmatrix" in text:
+        helpers += "".join(_store_matrices(count, trans) for count in (1, 2, 4) for trans in (False, True))
+    return text.replace("module {\n", "module {\n" + helpers, 1)
 
 
 class Machine:

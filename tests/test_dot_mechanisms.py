@@ -6,6 +6,7 @@ import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler import pipeline
 from refcompiler.analysis import dot_strategy
+from refcompiler.layouts import matrices
 from refcompiler.lowering import exchange, fragments
 
 
@@ -63,7 +64,7 @@ def test_copies_ahead():
 def test_fragments_by_matrices(monkeypatch):
     found = counts(product)
     assert (found["ldmatrix"], found["ld_shared"]) == (4, 1)  # the one is what the result leaves through
-    monkeypatch.setattr(fragments, "matrix_load", lambda *_: None)
+    monkeypatch.setattr(matrices, "matrix_access", lambda *_: None)
     assert not counts(product)["ldmatrix"]
 
 

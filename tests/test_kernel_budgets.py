@@ -12,7 +12,8 @@ from refcompiler.analysis import warp_roles
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.emitters.cuda import text
 from refcompiler.ir.rewriter import Rewriter
-from refcompiler.lowering import elementwise
+from refcompiler.layouts import matrices
+from refcompiler.lowering import elementwise, exchange
 from refcompiler.passes import flush_exp2, specialize_warps
 from refcompiler.passes.insert_barriers import _Barriers
 
@@ -43,6 +44,11 @@ def results_stored_by_threads(monkeypatch):
     monkeypatch.setattr(warp_roles._Planner, "is_bulk", lambda *_: False)
 
 
+def results_without_matrices(monkeypatch):
+    monkeypatch.setattr(matrices, "matrix_access", lambda *_: None)
+    monkeypatch.setattr(exchange, "matrix_exchange", lambda *_, **__: None)  # it remembers plans
+
+
 def exponentials_with_subnormal_results(monkeypatch):
     monkeypatch.setattr(flush_exp2, "Rewriter", lambda *_, **__: Rewriter(()))
 
@@ -56,6 +62,8 @@ MECHANISMS = [
     (no_warp_fetches_ahead, "kernels.matmul/narrow:*", "cuda", "HGMMA"),
     (no_warp_fetches_ahead, "kernels.attention/warpgroups:*", "mlir", "spill_bytes"),
     (results_stored_by_threads, "kernels.matmul/warpgroups:*", "cuda", "UTMASTG"),
+    (results_without_matrices, "kernels.matmul/warpgroups:*", "cuda", "STSM"),
+    (results_without_matrices, "kernels.attention/warpgroups:*", "cuda", "STSM"),
     (exponentials_with_subnormal_results, "kernels.attention/warpgroups:*", "cuda", "FSETP"),
     (barriers_between_rounds, "kernels.softmax/long_barriers:*", "simt", "barriers"),
 ]

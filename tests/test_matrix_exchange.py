@@ -1,43 +1,67 @@
-"""Exchanges that end with ldmatrix, carried out element by element as PTX describes the instruction."""
+"""Exchanges by ldmatrix and stmatrix, carried out element by element as PTX describes the instructions."""
 
 import numpy as np
 import pytest
 
-from refcompiler.layouts import blocked_for, mma_accumulator, mma_operand_a, mma_operand_b
+from refcompiler.layouts import (
+    SharedAccess,
+    blocked_for,
+    mma_accumulator,
+    mma_operand_a,
+    mma_operand_b,
+    shared_exchange,
+    wgmma_accumulator,
+)
 from refcompiler.layouts.addressing import evaluate
-from refcompiler.layouts.matrices import matrix_exchange
+from refcompiler.layouts.matrices import MatrixAccess, matrix_exchange
 
-LINE, ROW = 128, 16  # bytes: all banks, a row of a matrix
+LINE = 128  # bytes: all banks
 
 
 def moved(source, target, plan):
     """The elements that each thread of ``target`` gets, by storing and loading; and the conflicts on the way."""
-    memory, conflicts = np.full(plan.layout.size("offset"), -1), 0
-    threads = 32 * source.num_warps
-    for constant, registers in plan.store.vectors:
-        starts = []
-        for thread in range(threads):
-            if thread & plan.store.idle_threads:
-                continue
-            start = evaluate(plan.store.pieces, thread) ^ constant
-            starts.append(2 * start)
-            for place, register in enumerate(registers):
-                memory[start + place] = source.packed_at(register=register, lane=thread % 32, warp=thread // 32)
-        conflicts += extra_wavefronts(starts, 2 * len(registers))
-    found = np.full((threads, target.num_registers), -1)
-    for constant, registers in plan.load.vectors:
-        for warp in range(target.num_warps):
-            rows = [evaluate(plan.load.pieces, warp * 32 + lane) ^ constant for lane in range(8 * plan.load.count)]
-            assert all(row % 8 == 0 for row in rows)
-            for number in range(plan.load.count):
-                starts = rows[8 * number : 8 * number + 8]
-                matrix = np.array([memory[row : row + 8] for row in starts])
-                conflicts += extra_wavefronts([2 * start for start in starts], ROW)
-                matrix = matrix.T if plan.load.trans else matrix
-                for lane in range(32):
-                    pair = matrix[lane // 4, lane % 4 * 2 : lane % 4 * 2 + 2]
-                    found[warp * 32 + lane, list(registers[2 * number : 2 * number + 2])] = pair
+    memory = np.full(plan.layout.size("offset"), -1)
+    conflicts = 0
+    held = np.array(elements(source))
+    for places, registers, threads in accesses(plan.store, source.num_warps):
+        conflicts += extra_wavefronts([2 * place[0] for place in places], 2 * len(places[0]))
+        for place, thread, own in zip(places, threads, registers, strict=True):
+            memory[place] = held[thread, own]
+    found = np.full((32 * source.num_warps, target.num_registers), -1)
+    for places, registers, threads in accesses(plan.load, target.num_warps):
+        conflicts += extra_wavefronts([2 * place[0] for place in places], 2 * len(places[0]))
+        for place, thread, own in zip(places, threads, registers, strict=True):
+            found[thread, own] = memory[place]
     return found, conflicts
+
+
+def accesses(side, warps):
+    """What goes over the banks at a time: lists of the places of a row or a vector, and for each of them the register
+    of a thread that each element has."""
+    for constant, registers in side.vectors:
+        if isinstance(side, SharedAccess):
+            threads = [t for t in range(32 * warps) if not t & side.idle_threads]
+            starts = [evaluate(side.pieces, thread) ^ constant for thread in threads]
+            places = [np.arange(start, start + len(registers)) for start in starts]
+            yield places, [list(registers)] * len(threads), threads
+            continue
+        for warp in range(warps):
+            rows = [evaluate(side.pieces, warp * 32 + lane) ^ constant for lane in range(8 * side.count)]
+            assert all(row % 8 == 0 for row in rows)
+            for number in range(side.count):
+                places, own, threads = [], [], []
+                for row, start in enumerate(rows[8 * number : 8 * number + 8]):
+                    pairs = [(at, row) if side.trans else (row, at) for at in range(8)]
+                    places.append(np.arange(start, start + 8))
+                    threads.append([warp * 32 + down * 4 + across // 2 for down, across in pairs])
+                    own.append([registers[2 * number + across % 2] for _, across in pairs])
+                yield places, own, threads
+
+
+def elements(layout):
+    """Those of each thread."""
+    places = [{"lane": thread % 32, "warp": thread // 32} for thread in range(32 * layout.num_warps)]
+    return [[layout.packed_at(register=r, **place) for r in range(layout.num_registers)] for place in places]
 
 
 def extra_wavefronts(starts, width):
@@ -70,11 +94,36 @@ CASES = [
 def test_every_element_arrives_without_conflicts(source, target, trans):
     plan = matrix_exchange(source, target, 2)
     found, conflicts = moved(source, target, plan)
-    for thread in range(found.shape[0]):
-        wanted = [target.packed_at(register=r, lane=thread % 32, warp=thread // 32) for r in range(found.shape[1])]
-        assert found[thread].tolist() == wanted
+    assert found.tolist() == elements(target)
     assert conflicts == 0
     assert plan.load.trans == trans
+
+
+STORED = [
+    # from, to, words of an access, transposed, elements of a vector that is read
+    (mma_accumulator((64, 64), (4, 1)), blocked_for((64, 64), 4, 8), 4, False, 8),
+    (mma_accumulator((64, 32), (2, 2)), blocked_for((64, 32), 4, 8), 4, False, 8),
+    (wgmma_accumulator((64, 128), 2), blocked_for((64, 128), 8, 8), 4, False, 8),
+    (wgmma_accumulator((128, 16), 1), blocked_for((128, 16), 4, 8), 4, False, 8),
+    (mma_accumulator((16, 8), (1, 1)), blocked_for((16, 8), 1, 4), 2, False, 4),
+    (mma_accumulator((64, 64), (4, 1)), blocked_for((64, 64), 4, 8, (0, 1)), 4, True, 8),
+    (mma_accumulator((32, 64), (1, 2)).transpose((1, 0)), blocked_for((64, 32), 2, 8), 4, True, 8),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "count", "trans", "vector"), STORED)
+def test_accumulators_are_stored_by_matrices(source, target, count, trans, vector):
+    plan = matrix_exchange(source, target, 2, loads=False, stores=True)
+    found, conflicts = moved(source, target, plan)
+    assert found.tolist() == elements(target)
+    assert conflicts == 0
+    assert (plan.store.count, plan.store.trans, plan.load.vector) == (count, trans, vector)
+    assert plan.accesses < shared_exchange(source, target, 2).accesses
+
+
+def test_replicas_are_not_stored_by_matrices():
+    source = mma_accumulator((16, 16), (2, 1))  # the second warp has what the first one has
+    assert matrix_exchange(source, blocked_for((16, 16), 2, 2), 2, loads=False, stores=True) is None
 
 
 @pytest.mark.parametrize(
@@ -88,14 +137,15 @@ def test_no_access_reaches_beyond_a_step_along_k(target):
         assert len({target(register=r)[axis] // 16 for r in registers}) == 1
 
 
-def test_an_accumulator_turned_round_arrives_too():
+@pytest.mark.parametrize("stores", [False, True])
+def test_an_accumulator_turned_round_arrives_too(stores):
     source = mma_accumulator((64, 32), (4, 1)).transpose((1, 0))
     for target in (mma_operand_a((32, 64), (2, 2), 2), mma_operand_b((32, 64), (2, 2), 2)):
-        plan = matrix_exchange(source, target, 2)
+        plan = matrix_exchange(source, target, 2, stores=stores)
         found, _ = moved(source, target, plan)
-        places = [{"lane": thread % 32, "warp": thread // 32} for thread in range(128)]
-        wanted = [[target.packed_at(register=r, **place) for r in range(found.shape[1])] for place in places]
-        assert found.tolist() == wanted
+        assert found.tolist() == elements(target)
+        assert isinstance(plan.load, MatrixAccess)
+        assert isinstance(plan.store, MatrixAccess) == stores
 
 
 def test_threads_without_pairs_have_no_such_exchange():

@@ -11,7 +11,7 @@ from refcompiler.dialects.scf import For
 from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.types import I32, BlockType, DType
 from refcompiler.layouts import LinearLayout, contiguous_elements, vector_groups
-from refcompiler.layouts.matrices import WORD_BYTES, matrix_load
+from refcompiler.layouts.matrices import WORD_BYTES, matrix_access
 from refcompiler.layouts.staging import staging
 from refcompiler.remarks import Refusal, remark
 
@@ -148,7 +148,7 @@ def _fetch(load: Op, users: list[Op], axis: AxisAnalysis) -> Fetch | Refusal:
 
 def _is_taken_fast(target: LinearLayout, shared: LinearLayout, element: DType) -> bool:
     """Whether threads read whole words: small elements one by one would take longer than to turn them round first."""
-    return element.itemsize >= WORD_BYTES or matrix_load(target, shared, element.itemsize) is not None
+    return element.itemsize >= WORD_BYTES or matrix_access(target, shared, element.itemsize) is not None
 
 
 def _is_zero(value: Value | None) -> bool:

@@ -1,4 +1,4 @@
-"""Shared memory read by ldmatrix: matrices of 8 rows of 16 bytes, one row's address from each lane."""
+"""Shared memory by ldmatrix and stmatrix: matrices of 8 rows of 16 bytes, one row's address from each lane."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STEP_BYTES = 32  # of a row of an operand that one instruction of the tensor cor
 
 
 @dataclass(frozen=True)
-class MatrixLoad:
-    """One side of an exchange: each access gives ``count`` 32-bit words of each thread, from ``count`` matrices.
+class MatrixAccess:
+    """One side of an exchange: each access moves ``count`` 32-bit words of each thread, of ``count`` matrices.
 
     The offset, in elements, of the row that a lane addresses is the xor of pieces and the access's constant: lane l
-    gives row l % 8 of matrix l / 8. ``vectors`` lists (constant, registers in the order of the result). ``trans``:
-    pairs of 16-bit elements are columns of the matrices (PTX ldmatrix.trans).
+    gives row l % 8 of matrix l / 8. ``vectors`` lists (constant, registers in the order of the words). ``trans``:
+    pairs of 16-bit elements are columns of the matrices (PTX ldmatrix.trans and stmatrix.trans).
     """
 
     count: int
@@ -33,42 +33,80 @@ class MatrixLoad:
 
 @dataclass(frozen=True)
 class MatrixExchange:
-    """Store the source registers, barrier, load the destination's by matrices. ``layout`` maps offsets to elements."""
+    """Store the source registers, barrier, load the destination's; at least one of the two by matrices. ``layout`` maps
+    offsets to elements."""
 
     layout: LinearLayout
-    store: SharedAccess
-    load: MatrixLoad
+    store: SharedAccess | MatrixAccess
+    load: SharedAccess | MatrixAccess
+
+    @property
+    def accesses(self) -> int:
+        """The instructions of a thread."""
+        return len(self.store.vectors) + len(self.load.vectors)
 
 
 @lru_cache(maxsize=1024)
-def matrix_exchange(source: LinearLayout, target: LinearLayout, element_bytes: int) -> MatrixExchange | None:
-    """The exchange that ends with ldmatrix, or None where threads of ``target`` do not hold what that gives: words of
-    neighbours, four threads beside each other and eight below.
+def matrix_exchange(
+    source: LinearLayout, target: LinearLayout, element_bytes: int, *, loads: bool = True, stores: bool = False
+) -> MatrixExchange | None:
+    """The exchange of fewest accesses that ends with ldmatrix, and with ``stores`` begins with stmatrix where it can;
+    without ``loads`` one that begins with stmatrix.
 
-    >>> from refcompiler.layouts import blocked_for, mma_operand_a
+    None where threads do not hold what that moves: words of neighbours, four threads beside each other and eight below.
+
+    >>> from refcompiler.layouts import blocked_for, mma_accumulator, mma_operand_a
     >>> plan = matrix_exchange(blocked_for((64, 64), 4, 8), mma_operand_a((64, 64), (4, 1), 2), 2)
     >>> plan.load.count, plan.load.trans, plan.store.vector
     (4, False, 8)
+    >>> plan = matrix_exchange(mma_accumulator((64, 64), (4, 1)), blocked_for((64, 64), 4, 8), 2, stores=True)
+    >>> plan.store.count, plan.store.trans, plan.load.vector
+    (4, False, 8)
     """
     owned = [basis for name in ("register", "lane", "warp") for basis in owner_bases(source, name) if basis]
+    given = _orientations(source, element_bytes) if stores else []
+    taken = _orientations(target, element_bytes) if loads else []
     found = []
-    for row, rows in _orientations(target, element_bytes):
-        if not set(row) | set(rows) <= set(owned):
+    for row in dict.fromkeys(tuple(row) for row, _ in (*given, *taken)):
+        if not set(row) <= set(owned):
             continue
-        stored = [basis for basis in owner_bases(source, "lane") if basis not in row]
-        lanes = [wavefront(stored, ROW_BYTES), rows]
+        sides = []
+        for side, known in ((source, given), (target, taken)):
+            rows = [rows for other, rows in known if tuple(other) == row]
+            lanes = [basis for basis in owner_bases(side, "lane") if basis not in row]
+            sides.append(rows[0] if rows else wavefront(lanes, ROW_BYTES))
         rest = [basis for basis in owned if basis not in row]
-        layout = LinearLayout.packed(source.shape, {"offset": row + conflict_free(lanes, rest, ROW_BYTES)})
-        load = matrix_load(target, layout, element_bytes)
-        if load is not None:
-            store = shared_access(source, layout, element_bytes, store=True)
-            found.append(MatrixExchange(layout, store, load))
-    return min(found, key=lambda plan: len(plan.store.vectors), default=None)
+        layout = LinearLayout.packed(source.shape, {"offset": [*row, *conflict_free(sides, rest, ROW_BYTES)]})
+        store = store_access(source, layout, element_bytes, matrices=stores)
+        plan = MatrixExchange(layout, store, load_access(target, layout, element_bytes, matrices=loads))
+        if isinstance(plan.load if loads else plan.store, MatrixAccess):
+            found.append(plan)
+    return min(found, key=lambda plan: plan.accesses, default=None)
+
+
+def load_access(
+    target: LinearLayout, layout: LinearLayout, element_bytes: int, *, matrices: bool = True
+) -> SharedAccess | MatrixAccess:
+    """How the threads of ``target`` read the shared ``layout``: by matrices if they may, and that takes less."""
+    plain = shared_access(target, layout, element_bytes, store=False)
+    return _less(plain, matrix_access(target, layout, element_bytes) if matrices else None)
+
+
+def store_access(
+    source: LinearLayout, layout: LinearLayout, element_bytes: int, *, matrices: bool
+) -> SharedAccess | MatrixAccess:
+    """How the threads of ``source`` write it; matrices by those that have no replicas, for all of a warp write."""
+    plain = shared_access(source, layout, element_bytes, store=True)
+    return _less(plain, matrix_access(source, layout, element_bytes) if matrices and not plain.idle_threads else None)
+
+
+def _less(plain: SharedAccess, by_matrices: MatrixAccess | None) -> SharedAccess | MatrixAccess:
+    return plain if by_matrices is None or len(by_matrices.vectors) >= len(plain.vectors) else by_matrices
 
 
 @lru_cache(maxsize=1024)
-def matrix_load(target: LinearLayout, layout: LinearLayout, element_bytes: int) -> MatrixLoad | None:
-    """How threads of ``target`` read the shared ``layout`` by matrices; None where its rows do not lie in one piece.
+def matrix_access(side: LinearLayout, layout: LinearLayout, element_bytes: int) -> MatrixAccess | None:
+    """How threads of ``side`` move the shared ``layout`` by matrices; None where its rows do not lie in one piece.
 
     No access reaches beyond one step of the tensor cores along K.
     """
@@ -79,20 +117,20 @@ def matrix_load(target: LinearLayout, layout: LinearLayout, element_bytes: int) 
         assert columns is not None, "a shared layout reaches every element"
         return columns
 
-    for trans, (row, rows) in enumerate(_orientations(target, element_bytes)):
-        others = [basis for _, bases in target.inputs for basis in bases if basis not in row]
+    for trans, (row, rows) in enumerate(_orientations(side, element_bytes)):
+        others = [basis for _, bases in side.inputs for basis in bases if basis not in row]
         length = 1 << len(row)
         in_one_piece = [offset(basis) for basis in row] == [1 << bit for bit in range(len(row))]
         if not in_one_piece or any(offset(basis) % length for basis in others):
             continue
-        registers = target.packed_bases("register")
+        registers = side.packed_bases("register")
         inner = log2(WORD_BYTES // element_bytes)
-        steps = [bit for bit in steps_along_k(target, element_bytes) if bit >= inner]
+        steps = [bit for bit in steps_along_k(side, element_bytes) if bit >= inner]
         outer = [bit for bit in range(inner, len(registers)) if bit not in steps]
         matrices, higher = outer[:2], sorted([*outer[2:], *steps])
         selected = [offset(basis) for basis in [*rows, *(registers[bit] for bit in matrices)]]
         lanes = selected + [0] * (LANE_BITS - len(selected))
-        pieces = pieces_of([*lanes, *(offset(basis) for basis in target.packed_bases("warp"))])
+        pieces = pieces_of([*lanes, *(offset(basis) for basis in side.packed_bases("warp"))])
         members = [combine([1 << b for b in [*range(inner), *matrices]], n) for n in range(1 << inner + len(matrices))]
         vectors = []
         for number in range(1 << len(higher)):
@@ -100,7 +138,7 @@ def matrix_load(target: LinearLayout, layout: LinearLayout, element_bytes: int) 
             constant = combine([offset(registers[bit]) for bit in higher], number)
             vectors.append((constant, tuple(first | member for member in members)))
         additive = are_disjoint(pieces, (constant for constant, _ in vectors))
-        return MatrixLoad(1 << len(matrices), bool(trans), pieces, tuple(vectors), additive)
+        return MatrixAccess(1 << len(matrices), bool(trans), pieces, tuple(vectors), additive)
     return None
 
 

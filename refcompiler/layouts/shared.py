@@ -44,6 +44,11 @@ class SharedExchange:
     load: SharedAccess
 
     @property
+    def accesses(self) -> int:
+        """The instructions of a thread."""
+        return len(self.store.vectors) + len(self.load.vectors)
+
+    @property
     def num_bytes(self) -> int:
         """The size of the buffer."""
         return self.layout.size("offset") * self.element_bytes

@@ -10,6 +10,7 @@ from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.types import I32, BlockType, DType, SharedType, element_of
 from refcompiler.layouts import (
     Conversion,
+    LinearLayout,
     SharedAccess,
     SharedExchange,
     Shuffle,
@@ -21,10 +22,11 @@ from refcompiler.layouts import (
     register_offsets,
     row_major,
     shared_access,
+    shared_exchange,
 )
-from refcompiler.layouts.matrices import matrix_exchange
-from refcompiler.lowering.fragments import Fragments, is_operand, moves_matrices, taken
-from refcompiler.lowering.memory import owned
+from refcompiler.layouts.matrices import WORD_BYTES, MatrixAccess, MatrixExchange, matrix_exchange
+from refcompiler.lowering.fragments import Fragments, is_operand, taken
+from refcompiler.lowering.shared import moves_matrices, store
 from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 POINTER_BYTES = 8
@@ -47,10 +49,24 @@ def lower_convert(state: Lowering, op: Op) -> None:
     if plan.shared is None or isinstance(value, Constant):
         state.set(op.result, convert(state, value, plan))
         return
-    movable = moves_matrices(element_of(op.x.type)) and is_operand(state, op)
-    exchange = (matrix_exchange(source, target, element_bytes(op.x)) if movable else None) or plan.shared
+    exchange = _by_matrices(state, op, source, target) or plan.shared
     buffer = stored(state, value, exchange.store, exchange.layout.size("offset"))
     state.values[op.result] = taken(state, op, Fragments(buffer, None, exchange.load))
+
+
+def _by_matrices(state: Lowering, op: Op, source: LinearLayout, target: LinearLayout) -> MatrixExchange | None:
+    """The exchange that ends with ldmatrix for operands of tensor cores, which are read step by step; or that begins
+    with stmatrix for 16-bit registers, where that takes fewer accesses than vectors do."""
+    size = element_bytes(op.x)
+    stores = size == WORD_BYTES // 2 and state.target is not None and state.target.has_stmatrix
+    if not moves_matrices(element_of(op.x.type)):
+        return None
+    found = matrix_exchange(source, target, size, stores=stores) if is_operand(state, op) else None
+    if found is None and stores:
+        found = matrix_exchange(source, target, size, loads=False, stores=True)
+        if found is not None and found.accesses >= shared_exchange(source, target, size).accesses:
+            return None
+    return found
 
 
 @lowers("broadcast")
@@ -176,19 +192,10 @@ def to_shared(state: Lowering, value: Value, plan: SharedExchange) -> Value:
     return stored(state, value, plan.store, plan.layout.size("offset"))
 
 
-def stored(state: Lowering, value: Value, store: SharedAccess, size: int) -> Value:
+def stored(state: Lowering, value: Value, access: SharedAccess | MatrixAccess, size: int) -> Value:
     """A buffer of ``size`` elements that every thread stores its registers to."""
     buffer = state.op("shared_alloc", types=[SharedType(element_of(value.type), size)])
-    index = state.index(store.pieces, [constant for constant, _ in store.vectors], store.additive)
-    order = [register for _, vector in store.vectors for register in vector]
-    state.builder.op(
-        "st_shared",
-        buffer,
-        state.splat(index, len(store.vectors)),
-        state.pick(value, order),
-        owned(state, None, store.idle_threads),
-        width=store.vector,
-    )
+    store(state, buffer, None, access, value)
     return buffer
 
 

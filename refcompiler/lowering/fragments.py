@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 from refcompiler.ir.core import Op, Value
-from refcompiler.ir.types import BOOL, DType
 from refcompiler.layouts import LinearLayout, SharedAccess
-from refcompiler.layouts.matrices import MatrixLoad, matrix_load, steps_along_k
-from refcompiler.layouts.shared import shared_access
+from refcompiler.layouts.matrices import MatrixAccess, steps_along_k
+from refcompiler.lowering.shared import loaded
 from refcompiler.lowering.state import Lowering, inverse, layout_of
-
-WIDEST_BITS = 32  # of an element that ldmatrix moves
-
-
-def shared_load(target: LinearLayout, layout: LinearLayout, element: object) -> SharedAccess | MatrixLoad:
-    """How the threads of ``target`` read a block of numbers from shared memory: by matrices if they can."""
-    size = element.itemsize if isinstance(element, DType) else 8
-    by_matrices = matrix_load(target, layout, size) if moves_matrices(element) else None
-    plain = shared_access(target, layout, size, store=False)
-    if by_matrices is None or len(by_matrices.vectors) >= len(plain.vectors):
-        return plain
-    return by_matrices
-
-
-def moves_matrices(element: object) -> bool:
-    """Whether ldmatrix moves elements of that type."""
-    return isinstance(element, DType) and element is not BOOL and element.bits <= WIDEST_BITS
-
-
-def loaded(
-    state: Lowering, buffer: Value, first: Value | None, load: SharedAccess | MatrixLoad, accesses: list[int]
-) -> Value:
-    """What the accesses with these numbers give, from the element ``first`` of the buffer on; the elements of an access
-    beside each other."""
-    constants = [load.vectors[access][0] for access in accesses]
-    index = state.index(load.pieces, constants, load.additive)
-    if first is not None:
-        index = state.op("add", index, first)
-    index = state.splat(index, len(accesses))
-    if isinstance(load, MatrixLoad):
-        return state.op("ldmatrix", buffer, index, count=load.count, trans=load.trans)
-    return state.op("ld_shared", buffer, index, width=load.vector)
 
 
 class Fragments:
     """A block in shared memory, from element ``first`` of a buffer on, that threads read by ``load``."""
 
-    def __init__(self, buffer: Value, first: Value | None, load: SharedAccess | MatrixLoad):
+    def __init__(self, buffer: Value, first: Value | None, load: SharedAccess | MatrixAccess):
         self.buffer, self.first, self.load = buffer, first, load
 
     def all(self, state: Lowering) -> Value:

@@ -13,8 +13,10 @@ from refcompiler.dialects.tile.descriptor import MakeDescriptor, without_ones
 from refcompiler.ir.core import Block, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import SharedType, element_of
-from refcompiler.layouts import register_offsets, shared_access, swizzle_bytes, swizzled, wgmma_accumulator
+from refcompiler.layouts import register_offsets, swizzle_bytes, swizzled, wgmma_accumulator
+from refcompiler.layouts.matrices import store_access
 from refcompiler.lowering.control import lower_region
+from refcompiler.lowering.shared import moves_matrices, store
 from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers
 
 WARPGROUP = 128  # threads
@@ -138,7 +140,8 @@ def lower_bulk_store(state: Lowering, op: BulkStore) -> None:
     shape = (*op.box.block_shape[:-1], wide)
     map_ = tensor_map(state, op.descriptor.owner, shape)
     part = wgmma_accumulator((rows, wide), state.num_warps // 4)
-    access = shared_access(part, swizzled((rows, wide), element.itemsize), element.itemsize, store=True)
+    shared = swizzled((rows, wide), element.itemsize)
+    access = store_access(part, shared, element.itemsize, matrices=moves_matrices(element))
     buffer = state.op(
         "shared_alloc", types=[SharedType(element, 2 * rows * wide)], alignment=1024, synchronized="mbarrier"
     )
@@ -146,18 +149,16 @@ def lower_bulk_store(state: Lowering, op: BulkStore) -> None:
     *before, column = map(state.value, op.offsets)
     at = [offset[-1] // wide for offset in register_offsets(layout)]
     for box in range(columns // wide):
-        half = box % 2 * rows * wide
+        half = state.constant(box % 2 * rows * wide)
         if box != 1:  # the copy before the last one has read its buffer; those of ops before this one are complete
             state.builder.op("bulk_wait", pending=1 if box else 0, read=bool(box))
             state.builder.op("named_barrier", id=1, threads=state.num_warps * 32)
         registers = [r for r in range(layout.num_registers) if at[r] == box]
-        index = state.index(access.pieces, [constant + half for constant, _ in access.vectors], access.additive)
-        order = [registers[r] for _, vector in access.vectors for r in vector]
-        state.builder.op("st_shared", buffer, index, state.pick(value, order), None, width=access.vector)
+        store(state, buffer, half if box % 2 else None, access, state.pick(value, registers))
         state.builder.op("fence_proxy_async")
         state.builder.op("named_barrier", id=1, threads=state.num_warps * 32)
         to = state.op("add", column, state.constant(box * wide)) if box else column
-        state.builder.op("tma_store", map_, *before, to, buffer, state.constant(half), elected, box=shape)
+        state.builder.op("tma_store", map_, *before, to, buffer, half, elected, box=shape)
         state.builder.op("bulk_commit")
 
 

@@ -7,8 +7,11 @@ from math import prod
 from refcompiler.dialects.stages import StageCommit, StageCopy, Stages, StageTake, StageWait
 from refcompiler.ir.core import Value
 from refcompiler.layouts import shared_access
-from refcompiler.lowering.fragments import Fragments, shared_load, taken
+from refcompiler.layouts.matrices import load_access
+from refcompiler.lowering.exchange import element_bytes
+from refcompiler.lowering.fragments import Fragments, taken
 from refcompiler.lowering.memory import owned
+from refcompiler.lowering.shared import moves_matrices
 from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 
@@ -39,7 +42,8 @@ def lower_stage_copy(state: Lowering, op: StageCopy) -> None:
 
 @lowers("stage_take")
 def lower_stage_take(state: Lowering, op: StageTake) -> None:
-    load = shared_load(layout_of(op.result), op.shared, op.result.type.element)
+    matrices = moves_matrices(op.result.type.element)
+    load = load_access(layout_of(op.result), op.shared, element_bytes(op.result), matrices=matrices)
     state.values[op.result] = taken(state, op, Fragments(state.value(op.buffer), _first(state, op), load))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from refcompiler.ir.core import Block, Func, Op, Value
 
 HELD_BYTES = 1 << 16  # buffers that wait for each other cannot share their bytes
+STORES = frozenset({"st_shared", "stmatrix"})
 
 
 def delay_shared_loads(func: Func, context: Any = None) -> None:
@@ -26,7 +27,7 @@ def _block(block: Block) -> None:
             continue
         if delayed.holds(op):
             delayed.release(out)
-        if op.name == "st_shared":
+        if op.name in STORES:
             delayed.stores += 1
         out.append(op)
     delayed.release(out)
@@ -57,7 +58,7 @@ class _Delayed:
         """Whether ``op`` has to come after what is delayed."""
         if op.terminator or op.regions or any(o in self.values for o in op.operands):
             return True
-        if op.name == "st_shared":
+        if op.name in STORES:
             full = sum(b.type.nbytes for b in {*self.buffers, op.buffer}) > HELD_BYTES
             return op.buffer in self.buffers or full
         return bool(op.effects - {"read", "alloc", "read_shared"})

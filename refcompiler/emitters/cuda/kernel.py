@@ -16,7 +16,7 @@ from refcompiler.emitters.cuda.asynchronous import AsynchronousCopies
 from refcompiler.emitters.cuda.control import Assign, ControlFlow
 from refcompiler.emitters.cuda.expressions import Expr, c_type, memory_type
 from refcompiler.emitters.cuda.names import RESERVED, Namer, entry_name
-from refcompiler.emitters.cuda.plan import WHOLE, Plan, trips
+from refcompiler.emitters.cuda.plan import WHOLE, Plan
 from refcompiler.emitters.cuda.prelude import prelude_for
 from refcompiler.emitters.cuda.tensor_cores import TensorCores
 from refcompiler.emitters.cuda.text import Renderer
@@ -107,10 +107,10 @@ class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
         """Add a statement: to the open loop over registers, before it, or after closing it."""
         if isinstance(step, Op) and step.name in ("st_global", "st_shared") and step.width > 1:
             self.flush()
-            self.renderer.arrays[step] = self.array_of(step.value, trips(step) * step.width)
-        elif isinstance(step, Op) and step.name in WHOLE:
+            self.renderer.arrays[step] = self.array_of(step.value, self.plan.trips(step) * step.width)
+        elif isinstance(step, Op) and (step.name in WHOLE or step in self.plan.paired):
             self.flush()
-        count = step.count if isinstance(step, Assign) else trips(step)
+        count = step.count if isinstance(step, Assign) else self.plan.trips(step)
         loops = count > 1 and (isinstance(step, Assign) or step.name != "pack")
         if loops:
             if self.group is None or not self.joins(self.group, step, count):
@@ -191,6 +191,8 @@ class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
             self.line(f"{target}{where} = {self.renderer.value(step.value, index)};")
             return
         special = getattr(self, f"write_{step.name}", self.call if isinstance(step, PtxOp) else None)
+        if step in self.plan.paired:
+            special = self.round_pairs
         if special is not None:
             special(step, index)
         else:

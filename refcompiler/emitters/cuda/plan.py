@@ -5,7 +5,7 @@ from __future__ import annotations
 from refcompiler.dialects.elementwise import Elementwise
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import PointerType, RegType, element_of
+from refcompiler.ir.types import BF16, F16, F32, PointerType, RegType, element_of
 
 VIEWS = frozenset({"extract", "splat", "constants"})  # never a statement: they say which register is meant
 _EXPRESSIONS = frozenset({"select", "cast", "bitcast", "addptr", "program_id", "num_programs", "thread_id"})
@@ -13,6 +13,7 @@ _MAX_DEPTH = 3  # operators nested in one written expression
 WHOLE = frozenset(
     {"mma_sync", "wgmma", "wgmma_wait", "ldmatrix", "stmatrix"}
 )  # one statement on arrays, whatever the number of registers
+_TAKES_WORDS = frozenset({"mma_sync", "wgmma", "stmatrix"})
 WIDE = {"ld_global": "other", "ld_shared": "", "st_global": "value", "st_shared": "value"}
 
 
@@ -46,6 +47,7 @@ class Plan:
             for region in op.regions:
                 self.block_of.update(dict.fromkeys(region.ops, region))
         self.inlined: set[Op] = set()
+        self.paired: set[Op] = set()  # casts of which one instruction does two registers
         self.depth: dict[Op, int] = {}
         for op in reversed(list(func.walk())):  # users first
             if len(op.results) == 1 and is_expression(op) and self._inline(op):
@@ -69,6 +71,9 @@ class Plan:
         is_vector = isinstance(result.type, RegType)
         if op.name == "addptr" and is_vector and not isinstance(op.pointer.type, RegType):
             return True  # base[offset] reads better than a pointer per register
+        if uses and self._pairs(op, uses):
+            self.paired.add(op)
+            return False
         if len(uses) != 1:
             return not uses
         user, direct = uses[0], self.users[result][0]
@@ -82,6 +87,17 @@ class Plan:
             return False
         self.depth[op] = 1 + (self.depth.get(direct, 0) if direct in self.inlined else 0)
         return self.depth[op] <= _MAX_DEPTH or isinstance(element_of(result.type), PointerType)
+
+    @staticmethod
+    def _pairs(op: Op, uses: list[Op]) -> bool:
+        """True if ``op`` rounds what is read as words of two. ptxas takes roundings one by one for reads of products
+        that are on their way, and would have wgmma wait for each other."""
+        rounds = op.name == "cast" and element_of(op.x.type) is F32 and element_of(op.results[0].type) in (F16, BF16)
+        return rounds and count_of(op.results[0].type) % 2 == 0 and all(user.name in _TAKES_WORDS for user in uses)
+
+    def trips(self, op: Op) -> int:
+        """How often the statement of ``op`` is repeated."""
+        return 1 if op in self.paired else trips(op)
 
     def _repeats(self, user: Op, direct: Op, result: Value) -> bool:
         """True if the text of a scalar would stand in a loop over registers."""

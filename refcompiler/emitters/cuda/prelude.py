@@ -41,6 +41,20 @@ def _int_to_f32_odd(source: DType) -> str:
 """
 
 
+def _pairs(name: str) -> str:
+    """Roundings to 16 bits by the instruction that does two."""
+    return f"""template <int N>
+{_INLINE} void f32_to_{name}_pairs(unsigned short* to, const float* x) {{
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {{
+        unsigned word;
+        asm("cvt.rn.{name}x2.f32 %0, %1, %2;" : "=r"(word) : "f"(x[i + 1]), "f"(x[i]));
+        from_word(to + i, word);
+    }}
+}}
+"""
+
+
 _FLOAT8 = {"f8e4m3": "e4m3", "f8e5m2": "e5m2"}  # PTX's names
 
 
@@ -308,6 +322,7 @@ template <typename T>
     *x = __uint_as_float(word);
 }}
 """,
+    **{f"f32_to_{name}_pairs": _pairs(name) for name in ("f16", "bf16")},
     "shared_address": f"""{_INLINE} unsigned shared_address(const void* p) {{
     return (unsigned)__cvta_generic_to_shared(p);
 }}

@@ -76,6 +76,14 @@ class TensorCores:
         self.line(f"    {start} + {op.each} * {r}, {self.place(op.buffer, op.index, r)});")
         self.line("}")
 
+    def round_pairs(self, op: Op, index: Expr | None) -> None:
+        """A rounding to 16 bits of which one instruction does two."""
+        count = count_of(op.x.type)
+        x = self.array_of(op.x, count)
+        self.declare(op.result, local=False)
+        target = element_of(op.result.type).name
+        self.line(f"f32_to_{target}_pairs<{count}>({self.renderer.names[op.result]}, {x});")
+
     def accumulators(self, result: Value, start: Value | None) -> str:
         """A new array for ``result`` that begins as ``start``."""
         self.declare(result, local=False)
