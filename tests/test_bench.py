@@ -180,7 +180,7 @@ def test_the_table_as_markdown():
     lines = bench_samples.lines()
     lines[-1]["notes"] = lines[-2]["notes"] = lines[-3]["notes"] = "power limits large products"
     text = tables.markdown(made(lines))
-    assert text.count("\n\npower limits large products\n\n") == 1
+    assert text.count("\n\npower limits large products\n") == 1
     assert text.count("| size | us | rate |") == 3 and "✗" in text and "✓" in text
     for block in text.split("\n\n"):
         rows = [line for line in block.splitlines() if line.startswith("|")]

@@ -47,6 +47,11 @@ def _peers(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Judge the timings of a file that --json wrote, or of several, instead of measuring; needs no GPU.",
 )
+@click.option(
+    "--profiles",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="What benchmarks/profile_lines.py wrote: bench.md then says what limits lines that are too slow.",
+)
 @click.option("--resume", is_flag=True, help="Keep the lines that the file of --json has, and measure the others.")
 @click.option("--within", type=click.FloatRange(1), metavar="SECONDS", help="Begin no line that would end later.")
 @click.option("--processes", type=click.IntRange(0), help="That compile ahead; as many as cores if left out.")
@@ -71,6 +76,7 @@ def bench(
         raise click.UsageError("--resume needs --json, the file that is gone on with")
     if recorded:
         made = document.read(*recorded)
+        chosen = _wanted(spec, asked, made)
     else:
         chosen = _lines(spec, asked["select"], asked["sizes"], asked["quick"])
         if dry_run:
@@ -78,7 +84,7 @@ def bench(
             sys.exit(EXIT["ok"] if chosen else EXIT["nothing"])
         made, left = _measured(chosen, asked)
     tables.show(made, console)
-    _write(made, asked["json_file"], asked["out"])
+    _write(made, chosen, asked)
     if left:
         click.echo(f"{left} lines are left for another run with --resume", err=True)
     sys.exit(exit_code(made, check, left))
@@ -158,16 +164,29 @@ def _measured(chosen: Sequence[Any], asked: dict[str, Any]) -> tuple[dict[str, A
     )
 
 
-def _write(made: dict[str, Any], json_file: Path | None, out: Path | None) -> None:
-    from conformance import output
-    from conformance.bench import document, tables
+def _wanted(spec: Path | None, asked: dict[str, Any], made: dict[str, Any]) -> list[Any]:
+    """What the specification has of the benchmarks that are selected now, or else were when they were recorded."""
+    from conformance.errors import SpecError
 
+    select = asked["select"] or made["run"]["select"]
+    try:
+        return _lines(spec, select, asked["sizes"], asked["quick"] or made["run"].get("quick", False))
+    except SpecError:  # measured by another specification
+        return []
+
+
+def _write(made: dict[str, Any], wanted: Sequence[Any], asked: dict[str, Any]) -> None:
+    from conformance import output
+    from conformance.bench import document, profiles, tables
+
+    json_file, out = asked["json_file"], asked["out"]
     if json_file is not None:
         document.write(made, json_file)
     if out is not None:
         from conformance.bench import roofline
 
+        profiled = profiles.read(asked["profiles"]) if asked["profiles"] else []
         document.write(made, out / "bench.json")
-        output.write(out / "bench.md", tables.markdown(made))
+        output.write(out / "bench.md", tables.markdown(made, wanted, profiled))
         for path in roofline.draw(made, out):
             click.echo(f"wrote {path}")

@@ -81,7 +81,7 @@ def _judge_line(line: dict[str, Any], machine: Mapping[str, Any]) -> None:
             if floor is not None and not _has_speed(mine):
                 line["ratios"][name] = {"floor": floor, "met": False, "why": mine.get("why") or mine["status"]}
             continue
-        found = ratio(mine["times_us"], c["times_us"])
+        found = ratio(mine["times_us"], c["times_us"], line["id"])
         line["ratios"][name] = _compared(name, found, floor, aim)
 
 
@@ -127,7 +127,7 @@ def _means(lines: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
         if len(members) < 2 and floor is None:
             continue
         pairs = [(_times(m, "ours"), _times(m, name)) for m in members]
-        entry = _compared(name, geometric_mean(pairs), floor, None)
+        entry = _compared(name, geometric_mean(pairs, [m["id"] for m in members]), floor, None)
         yield {"feature": feature, "benchmark": benchmark, "peer": name, "lines": len(members), **entry}
 
 
@@ -163,7 +163,8 @@ def _missed(name: str, entry: Mapping[str, Any]) -> str:
     what = f"of {name}"
     if low >= entry["floor"]:  # then it is the other one that is too slow
         value, low, high, what = 1 / value, 1 / high, 1 / low, f"is what {name} has of ours"
-    return f"{value:.3f} [{low:.3f}, {high:.3f}] {what}, floor {entry['floor']:g}"
+    short = f"short by {entry['floor'] - low:.3f}"
+    return f"{value:.3f} [{low:.3f}, {high:.3f}] {what}, floor {entry['floor']:g}: {short}"
 
 
 @lru_cache(maxsize=1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-RESAMPLES = 4000
+RESAMPLES = 2000
 CONFIDENCE = 0.95
 SEED = 2026  # the same timings give the same interval
 
@@ -21,31 +23,44 @@ class Ratio:
     high: float
 
 
-def ratio(ours: Sequence[float], peer: Sequence[float]) -> Ratio:
+def ratio(ours: Sequence[float], peer: Sequence[float], key: str = "") -> Ratio:
     """How many times as fast as a peer we are: the peer's median time over ours.
 
     Times of one round stand at the same place of both. The rounds are drawn again together, because what slows a round
-    down (clocks, temperature) slows both. Raises ValueError for less than three rounds.
+    down (clocks, temperature) slows both. `key` names the line: other lines draw other rounds. Raises ValueError for
+    less than three rounds.
     """
-    return geometric_mean([(ours, peer)])
+    return geometric_mean([(ours, peer)], [key])
 
 
-def geometric_mean(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Ratio:
-    """The geometric mean of the ratios of several lines, each a pair of our times and the peer's."""
-    generator = np.random.default_rng(SEED)
+def geometric_mean(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], keys: Sequence[str] = ()) -> Ratio:
+    """The geometric mean of the ratios of several lines, each a pair of our times and the peer's, with its key."""
     values, resampled = [], []
-    for ours, peer in pairs:
-        a, b = np.asarray(ours, np.float64), np.asarray(peer, np.float64)
-        if a.shape != b.shape or a.size < 3:
-            raise ValueError(f"a ratio needs as many rounds of both, at least 3; found {a.size} and {b.size}")
-        if not (np.isfinite(a).all() and np.isfinite(b).all() and (a > 0).all() and (b > 0).all()):
-            raise ValueError("times are positive numbers")
-        drawn = generator.integers(0, a.size, (RESAMPLES, a.size))
-        values.append(np.log(np.median(b) / np.median(a)))
-        resampled.append(np.log(np.median(b[drawn], axis=1) / np.median(a[drawn], axis=1)))
+    for number, (ours, peer) in enumerate(pairs):
+        if len(ours) != len(peer) or len(ours) < 3:
+            raise ValueError(f"a ratio needs as many rounds of both, at least 3; found {len(ours)} and {len(peer)}")
+        key = keys[number] if keys else str(number)
+        mine, theirs = _medians(tuple(ours), key), _medians(tuple(peer), key)
+        values.append(theirs[0] - mine[0])
+        resampled.append(theirs[1] - mine[1])
     means = np.mean(resampled, axis=0)
     low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Ratio(*(float(np.exp(v)) for v in (np.mean(values), low, high)))
+
+
+@lru_cache(maxsize=4096)
+def _medians(times: tuple[float, ...], key: str) -> tuple[float, np.ndarray]:
+    """The logarithm of the median, and those of the medians of rounds drawn again."""
+    array = np.asarray(times, np.float64)
+    if not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError("times are positive numbers")
+    return float(np.log(np.median(array))), np.log(np.median(array[_drawn(array.size, key)], axis=1))
+
+
+@lru_cache(maxsize=2)
+def _drawn(count: int, key: str) -> np.ndarray:
+    """Places of rounds, for each resample of a line."""
+    return np.random.default_rng([SEED, zlib.crc32(key.encode())]).integers(0, count, (RESAMPLES, count))
 
 
 def median(times: Sequence[float]) -> float:

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from conformance.bench import asked, profiles
+from conformance.benchmarks import Line
 from conformance.model import PEERS
 
 
@@ -107,31 +109,69 @@ def summary(made: Mapping[str, Any]) -> str:
     return f"{len(made['lines'])} lines on {where}: {floors}"
 
 
-def markdown(made: Mapping[str, Any]) -> str:
-    """The same as Markdown: machine, a table for each benchmark, what is wrong, too slow, absent."""
+def markdown(made: Mapping[str, Any], wanted: Sequence[Line] = (), profiled: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The same as Markdown: machine, what was asked and seen, what is wrong, slow, absent or unmeasured, all figures.
+
+    `wanted` are the lines of the specification that should have been measured, `profiled` profiles of launches, which
+    say what limits what is too slow.
+    """
     m = made["machine"]
     versions = ", ".join(f"{k} {v}" for k, v in m.get("versions", {}).items())
-    parts = [f"# Benchmarks\n\n{summary(made)}.", f"CUDA {m.get('cuda')}; {versions}. {made['run']['started']}."]
+    parts = [f"# Benchmarks\n\n{summary(made)}."]
+    parts.append(f"CUDA {m.get('cuda')}; {versions}. {made['run']['started']}{_commits(made)}.")
     parts.append(
         "Ratios are our speed over the peer's: medians of one process in turns, ± the farther end of the 95 % "
         "interval. A floor is met when the lower end is not below it."
     )
+    parts.append("## What was asked, and what was seen\n\n" + _rows(asked.table(made, wanted), "llrrrl"))
+    verdict = {**made["verdict"], "unmeasured": asked.unmeasured(made, wanted)}
+    verdict["slow"] = [text + _limits(text, profiled) for text in verdict["slow"]]
+    for title, key in (
+        ("Wrong", "wrong"),
+        ("Too slow", "slow"),
+        ("Left out", "absent"),
+        ("Not measured", "unmeasured"),
+    ):
+        if verdict[key]:
+            parts.append(f"## {title}\n\n" + "\n".join(f"- {s}" for s in verdict[key]))
     for place, lines in groups(made):
         peers = peers_of(lines)
-        rows = [["size", "us", "rate", *(f"/ {p}" for p in peers)], ["---", "--:", "--:", *("--:" for _ in peers)]]
+        rows = [["size", "us", "rate", *(f"/ {p}" for p in peers)]]
         for line in lines:
             mine = _ours(line)
             time = f"{mine['median_us']:.4g}" if "median_us" in mine else mine["status"]
             rows.append([label(line), time, rate(line, mine), *(_marked(line["ratios"].get(p)) for p in peers)])
         if means := means_of(made, place):
             rows.append(["geometric mean", "", "", *(_marked(means.get(p)) for p in peers)])
-        parts.append(f"## {place}\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in rows))
+        parts.append(f"## {place}\n\n" + _rows(rows, "l" + "r" * (len(rows[0]) - 1)))
         if notes := lines[0].get("notes"):
             parts.append(notes.strip())
-    for title, key in (("Wrong", "wrong"), ("Too slow", "slow"), ("Left out", "absent")):
-        if made["verdict"][key]:
-            parts.append(f"## {title}\n\n" + "\n".join(f"- {s}" for s in made["verdict"][key]))
     return "\n\n".join(parts) + "\n"
+
+
+def _rows(rows: Sequence[Sequence[str]], sides: str) -> str:
+    """A table; its columns flush left or right."""
+    head, *body = rows
+    rule = ["---" if side == "l" else "--:" for side in sides]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, rule, *body))
+
+
+def _commits(made: Mapping[str, Any]) -> str:
+    """At which commits which part of the lines was measured."""
+    counts: dict[str, int] = {}
+    for line in made["lines"]:
+        if commit := line.get("commit"):
+            counts[commit[:7]] = counts.get(commit[:7], 0) + 1
+    if len(counts) == 1:
+        return f", commit {next(iter(counts))}"
+    return "".join(f", {count} lines at {commit}" for commit, count in counts.items())
+
+
+def _limits(sentence: str, profiled: Sequence[Mapping[str, Any]]) -> str:
+    """What the profile of our own launch says of a line that is too slow."""
+    texts = [profiles.sentence(p) for p in profiled
+             if p["contestant"] == "ours" and sentence.startswith(f"{p['line']}: ")]  # fmt: skip
+    return "".join(f". Limited by {text}" for text in texts)
 
 
 def _marked(entry: Mapping[str, Any] | None) -> str:
