@@ -9,6 +9,7 @@ from io import BytesIO
 import ml_dtypes
 import numpy as np
 import pytest
+from cuda.bindings import driver as cuda_driver
 from elftools.elf.elffile import ELFFile
 from stand_ins import C_TYPES, OnDevice, Tensor, ThroughDLPack, abi_of
 
@@ -184,6 +185,21 @@ def test_hidden_parameters_are_laid_out_last():
         Param("map", "tensor_map")
     with pytest.raises(InternalError, match="no scalar of 'f8'"):
         Param("x", "scalar", "f8")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_only_a_kernel_that_waits_may_begin_early(waits):
+    """A CUlaunchConfig: 7 numbers and 4 bytes, stream, attributes, how many; an attribute: its number, its value."""
+    abi = KernelABI((Param("n", "scalar", "i32"),), waits)
+    assert KernelABI.from_json(abi.to_json()) == abi
+    buffer = LaunchBuffer(abi)
+    for n in (5, 6):
+        abi.launch_packing.pack_into(buffer.memory, 0, n, 1, 2, 3, 64, 1, 1, 99, 1234)
+    config = struct.unpack("=7I4xQQI4x", bytes(buffer.memory)[abi.config_offset :])
+    assert config[:8] == (1, 2, 3, 64, 1, 1, 99, 1234) and config[9] == waits
+    if waits:
+        attribute = cuda_driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        assert struct.unpack("=I4xI60x", ctypes.string_at(config[8], 72)) == (int(attribute), 1)
 
 
 @pytest.mark.parametrize("name", ["bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])

@@ -44,6 +44,7 @@ def test_a_warm_launch_brings_maps_of_its_own_arguments(driver, long_way, monkey
         shifted[(1,)](first, b, c, shift, 128, B=64, STEP=1)
     shifted.clear_cache()
     assert len(long_way) == 1
+    assert made.early == 5  # warps that fetch wait by themselves
     assert made.launched == [[1, 2], [1, 2], [4, 5], [1, 2], [1, 2]]  # no map depends on the shift
     places = [{"a": x.data_ptr(), "b": b.data_ptr(), "c": c.data_ptr()} for x in (a, other)]
     assert [{p.map.pointer: p.address for p in encoded[at : at + 3]} for at in (0, 3)] == places

@@ -83,7 +83,7 @@ def build(text: str, simt: Func, tile: Func, arch: str, backend: str, options: A
     entry = pipeline.EMITTERS[backend].entry_name(simt)
     threads = int(simt.attrs["threads"])
     shared = int(simt.attrs.get("shared_bytes", 0))
-    abi = kernel_abi(tile, tensor_maps(simt))
+    abi = kernel_abi(tile, tensor_maps(simt), any(op.name == "griddep_wait" for op in simt.walk()))
     made = Build(artifacts.cubin, artifacts.ptx, entry, abi, threads, shared, simt.attrs.get("disjoint", ()))
     shared_cache().put(key, made.cubin, made.metadata())
     shared_cache().put(_ptx_key(key), made.ptx.encode())
@@ -94,8 +94,9 @@ def _ptx_key(key: str) -> str:
     return artifact_key("ptx", key, toolchain="")
 
 
-def kernel_abi(func: Func, maps: Sequence[TensorMap] = ()) -> KernelABI:
-    """The parameters of a tile function as the launcher passes them, and the tensor maps that its code takes."""
+def kernel_abi(func: Func, maps: Sequence[TensorMap] = (), waits: bool = False) -> KernelABI:
+    """The parameters of a tile function as the launcher passes them, the tensor maps that its code takes, and whether
+    the code waits for what was queued before."""
     written = written_params(func)
     params = []
     for p in func.params:
@@ -107,4 +108,4 @@ def kernel_abi(func: Func, maps: Sequence[TensorMap] = ()) -> KernelABI:
             assert isinstance(p.type, DType)
             params.append(Param(name, "scalar", p.type.name, False, func.hints.get(name, 1)))
     params += [Param(f"{m.pointer}_map{i}", "tensor_map", tensor_map=m) for i, m in enumerate(maps)]
-    return KernelABI(tuple(params))
+    return KernelABI(tuple(params), waits)

@@ -56,6 +56,8 @@ def lower_roles(state: Lowering, op: Structured) -> None:
     for number in range(len(state.new.attrs.get("tensor_maps", ()))):
         state.builder.op("prefetch_tensor_map", state.op("tensor_map", descriptor=number), fetches)
     state.builder.op("fence_mbarrier_init")
+    state.builder.op("griddep_wait")
+    state.builder.op("griddep_launch")
     state.builder.op("barrier")
     if any(inner.name == "tma_store" for inner in computing.walk()):  # shared memory stays until it has been read
         computing.ops.insert(-1, OPS["bulk_wait"](read=True, span=op.span))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,8 +21,10 @@ from refcompiler.ir.types import DTYPES, F64
 _FORMATS = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
 _FORMATS |= {"f16": "e", "f32": "f", "f64": "d", "bf16": "H", "f8e4m3": "B", "f8e5m2": "B"}
 AS_BITS = frozenset({"bf16", "f8e4m3", "f8e5m2"})
-# The driver's CUlaunchConfig: grid, block, dynamic shared bytes, stream; then a null array of no attributes.
-_CONFIG = struct.Struct("=7I4xQ16x")
+# The driver's CUlaunchConfig: grid, block, dynamic shared bytes, stream; then an array of attributes and its length.
+_CONFIG, _ATTRIBUTES = struct.Struct("=7I4xQ"), struct.Struct("=QI4x")
+# A CUlaunchAttribute: programmatic stream serialization, which is number 6, is allowed.
+_MAY_BEGIN_EARLY = ctypes.create_string_buffer(struct.pack("=I4xI60x", 6, 1), 72)
 # Parameters the caller does not see -> (format, alignment): a CUtensorMap, and the address of scratch memory.
 _HIDDEN = {"tensor_map": ("128s", 64), "scratch": ("Q", 8)}
 _INTEGERS = (bool, int, np.bool_, np.integer)
@@ -67,9 +69,13 @@ class Param:
 
 @dataclass(frozen=True)
 class KernelABI:
-    """The parameters of a kernel in order; those of the caller come first, hidden ones last."""
+    """The parameters of a kernel in order; those of the caller come first, hidden ones last.
+
+    ``waits`` says that the kernel waits by itself for what was queued before it, so it may begin before that has ended.
+    """
 
     params: tuple[Param, ...]
+    waits: bool = False
 
     def __post_init__(self) -> None:
         hidden = [param.kind in _HIDDEN for param in self.params]
@@ -116,16 +122,17 @@ class KernelABI:
         gap = self.config_offset - self.packing.size
         return struct.Struct(f"{self.packing.format}{gap}x{_CONFIG.format[1:]}")
 
-    def to_json(self) -> list[list[Any]]:
+    def to_json(self) -> dict[str, Any]:
         """A JSON value from which :meth:`from_json` makes an equal ABI."""
         maps = [p.tensor_map and p.tensor_map.to_attribute() for p in self.params]
         params = zip(self.params, maps, strict=True)
-        return [[p.name, p.kind, p.dtype, p.written, p.divisible_by, tensor] for p, tensor in params]
+        fields = [[p.name, p.kind, p.dtype, p.written, p.divisible_by, tensor] for p, tensor in params]
+        return {"params": fields, "waits": self.waits}
 
     @classmethod
-    def from_json(cls, value: Sequence[Sequence[Any]]) -> KernelABI:
+    def from_json(cls, value: Mapping[str, Any]) -> KernelABI:
         """The inverse of :meth:`to_json`."""
-        return cls(tuple(_param(*fields) for fields in value))
+        return cls(tuple(_param(*fields) for fields in value["params"]), value["waits"])
 
 
 def _param(name: str, kind: str, dtype: str, written: bool, divisible_by: int, tensor: dict[str, Any] | None) -> Param:
@@ -142,11 +149,14 @@ class LaunchBuffer:
     __slots__ = ("arguments", "config", "memory", "pointers")
 
     def __init__(self, abi: KernelABI):
-        size = abi.launch_packing.size
+        attributes = abi.launch_packing.size  # where they lie; no launch changes them
+        size = attributes + _ATTRIBUTES.size
         raw = ctypes.create_string_buffer(size + 64)
         self.memory = (ctypes.c_char * size).from_buffer(raw, -ctypes.addressof(raw) % 64)  # as a CUtensorMap wants it
         start = ctypes.addressof(self.memory)
         self.pointers = (ctypes.c_void_p * max(1, len(abi.params)))(*[start + offset for offset in abi.offsets])
+        if abi.waits:
+            _ATTRIBUTES.pack_into(self.memory, attributes, ctypes.addressof(_MAY_BEGIN_EARLY), 1)
         self.config = ctypes.c_void_p.from_param(start + abi.config_offset)
         self.arguments = ctypes.c_void_p.from_param(ctypes.addressof(self.pointers))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from refcompiler.kernels.matmul import matmul
 from tests.test_specialize_warps import heads, pointers, scores, strided, tiles
 
 cupy = pytest.importorskip("cupy")
@@ -94,3 +95,20 @@ def test_products_of_products(backend):
         s = product(q[head], k[head].T)
         s[:, 64:] *= -1
         np.testing.assert_array_equal(cupy.asnumpy(out[head, :64]), product(s, v[head])[:64])
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+@pytest.mark.parametrize("rows", [256, 16])
+def test_products_that_begin_early_wait_for_what_they_read(backend, rows):
+    """Each reads what the one before it wrote, and writes what that one read: by itself, or after all were queued."""
+    a = cupy.asarray(np.sign(numbers(rows, 2048)).astype(np.float16))
+    turns = cupy.asarray(np.roll(np.eye(2048, dtype=np.float16), 1, axis=1))
+    here, there = a.copy(), cupy.zeros_like(a)
+    for _ in range(60):
+        matmul(here, turns, there, backend=backend)
+        here, there = there, here
+    np.testing.assert_array_equal(cupy.asnumpy(here), np.roll(cupy.asnumpy(a), 60, axis=1))
+    there[...] = 2  # by a kernel of others, before and after
+    matmul(there, turns, here, backend=backend)
+    there[...] = 0
+    np.testing.assert_array_equal(cupy.asnumpy(here), np.full((rows, 2048), 2, np.float16))

@@ -210,6 +210,27 @@ class FenceProxyAsync(PtxOp, name="fence_proxy_async", effects={"fence"}, levels
         return Instruction("fence_proxy_async", "fence.proxy.async.shared::cta;")
 
 
+# --- grids that overlap
+class GriddepWait(PtxOp, name="griddep_wait", effects={"wait"}, levels=SIMT, needs="has_tma"):
+    """Wait until what was queued before this grid is complete and seen; a kernel that has this op may begin before, and
+    accesses no global memory until then (PTX griddepcontrol.wait).  Spec: exec.dependent_grids
+    """
+
+    @property
+    def instruction(self) -> Instruction:
+        return Instruction("griddep_wait", "griddepcontrol.wait;")
+
+
+class GriddepLaunch(PtxOp, name="griddep_launch", effects={"wait"}, levels=SIMT, needs="has_tma"):
+    """From here on in every block, the next grid may begin, if it waits by itself for the end of this one
+    (PTX griddepcontrol.launch_dependents).  Spec: exec.dependent_grids
+    """
+
+    @property
+    def instruction(self) -> Instruction:
+        return Instruction("griddep_launch", "griddepcontrol.launch_dependents;")
+
+
 # --- copies of boxes by one thread
 class TensorMapOp(Op, name="tensor_map", levels=SIMT):
     """Tensor map ``descriptor`` of the function's attribute ``tensor_maps``: a hidden parameter, which the launcher
