@@ -33,6 +33,14 @@ def chain(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     tl.store(c + rows[:, None] * N + cols[None, :], tl.dot(p, z))
 
 
+@triton.jit
+def batches(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    g, rows, cols, k = tl.arange(0, 2)[:, None, None], tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    x = tl.load(a + g * BM * BK + rows[None, :, None] * BK + k[None, None, :])
+    y = tl.load(b + g * BN * BK + k[None, :, None] * BN + cols[None, None, :])
+    tl.store(c + g * BM * BN + rows[None, :, None] * BN + cols[None, None, :], tl.dot(x, y))
+
+
 def counts(kernel, level="simt", num_stages=3):
     """How often each op stands in the text, compiled anew."""
     done = kernel.compile(
@@ -51,6 +59,14 @@ def test_tensor_cores(monkeypatch):
     assert counts(product)["mma_sync"] == 2  # one for each 16 of K
     monkeypatch.setattr(dot_strategy, "dot_strategy", lambda *_: "fma")
     found = counts(product)
+    assert not found["mma_sync"] and found["fma"] == 1
+
+
+def test_batches_on_tensor_cores(monkeypatch):
+    found = counts(batches)
+    assert (found["mma_sync"], found["ldmatrix"]) == (2, 4)  # a product of each two warps
+    monkeypatch.setattr(dot_strategy, "dot_strategy", lambda *_: "fma")
+    found = counts(batches)
     assert not found["mma_sync"] and found["fma"] == 1
 
 

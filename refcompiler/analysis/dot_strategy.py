@@ -9,7 +9,7 @@ from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Func, Op, Value
 from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, element_of, shape_of
-from refcompiler.layouts import LinearLayout, mma_accumulator, mma_operand_a, mma_operand_b, outer_product
+from refcompiler.layouts import LinearLayout, batched, mma_accumulator, mma_operand_a, mma_operand_b, outer_product
 from refcompiler.remarks import Refusal
 
 MMA_DTYPES = frozenset({F16, BF16, I8})
@@ -36,11 +36,9 @@ def refused_mma(op: Dot, target: Any = None) -> Refusal | None:
         )
     if element is not F32 and element not in MMA_DTYPES.union(FLOATS8):
         return Refusal(f"tensor cores of mma.sync do not multiply {element} here")
-    if len(shape) != 2:
-        return Refusal("it multiplies several matrices at once", "give each program one matrix of the batch")
-    if shape[0] < MMA_ROWS or shape[1] < MMA_COLUMNS:
+    if shape[-2] < MMA_ROWS or shape[-1] < MMA_COLUMNS:
         return Refusal(
-            f"its result is {shape[0]}x{shape[1]}, and tensor cores give {MMA_ROWS}x{MMA_COLUMNS} at least",
+            f"its result is {shape[-2]}x{shape[-1]}, and tensor cores give {MMA_ROWS}x{MMA_COLUMNS} at least",
             "use larger blocks",
         )
     if op.depth * element.itemsize < MMA_DEPTH_BYTES:
@@ -72,14 +70,16 @@ class DotPlans:
         strategy, shape = dot_strategy(op, self.num_warps, self.target), shape_of(op.result.type)
         if strategy == "fma":
             return DotLayouts(strategy, outer_product(shape, self.num_warps))
-        warps = mma_warps(shape, self.num_warps, op in self.chained)
+        *batch, rows, columns = shape
+        along_batch = min(self.num_warps, *batch) if batch else 1
+        warps = mma_warps((rows, columns), self.num_warps // along_batch, op in self.chained)
         size = element_of(op.x.type).itemsize
-        return DotLayouts(
-            strategy,
-            mma_accumulator(shape, warps),
-            mma_operand_a(shape_of(op.x.type), warps, size),
-            mma_operand_b(shape_of(op.y.type), warps, size),
+        layouts = (
+            mma_accumulator((rows, columns), warps),
+            mma_operand_a((rows, op.depth), warps, size),
+            mma_operand_b((op.depth, columns), warps, size),
         )
+        return DotLayouts(strategy, *(batched(layout, *batch, along_batch) if batch else layout for layout in layouts))
 
 
 def mma_warps(shape: tuple[int, ...], num_warps: int, rows_first: bool) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from refcompiler.layouts.linear import LinearLayout
 from refcompiler.layouts.reduction import Reduction, mixes_axis, reduction
 from refcompiler.layouts.scan import Scan, Step, WarpExchange, is_scannable, scan, warp_exchange
 from refcompiler.layouts.shared import SharedAccess, SharedExchange, shared_access, shared_exchange
-from refcompiler.layouts.tensor_cores import mma_accumulator, mma_operand_a, mma_operand_b, wgmma_accumulator
+from refcompiler.layouts.tensor_cores import batched, mma_accumulator, mma_operand_a, mma_operand_b, wgmma_accumulator
 
 __all__ = [
     "Conversion",
@@ -37,6 +37,7 @@ __all__ = [
     "Swap",
     "WarpExchange",
     "are_disjoint",
+    "batched",
     "blocked",
     "blocked_for",
     "broadcast",

@@ -85,6 +85,22 @@ def wgmma_accumulator(shape: Sequence[int], warpgroups: int) -> LinearLayout:
     return mma_accumulator(shape, (WARPGROUP_WARPS * along_m, warpgroups // along_m))
 
 
+def batched(layout: LinearLayout, batches: int, warps: int) -> LinearLayout:
+    """The layout of as many matrices in `layout`: neighbouring ones in `warps` times as many warps, the others in
+    registers, matrix after matrix.
+
+    >>> batched(mma_accumulator((16, 8), (1, 1)), 4, 2)(register=4, warp=1)
+    (3, 0, 0)
+    """
+    numel = layout.shape[0] * layout.shape[1]
+    places = [numel << bit for bit in range(log2(batches))]
+    own = log2(warps)
+    bases = {name: layout.packed_bases(name) for name, _ in layout.inputs}
+    bases["register"] = [*bases["register"], *places[own:]]
+    bases["warp"] = [*bases["warp"], *places[:own]]
+    return LinearLayout.packed((batches, *layout.shape), bases)
+
+
 class _Split:
     """The bases along one dimension of what warps select, and of what tiles within a warp do."""
 

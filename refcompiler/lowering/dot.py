@@ -16,7 +16,7 @@ from refcompiler.layouts.shared import VECTOR_BYTES
 from refcompiler.lowering.exchange import element_bytes
 from refcompiler.lowering.fragments import Fragments, step_registers
 from refcompiler.lowering.memory import owned
-from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
+from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers, part
 from refcompiler.target import WARP_SIZE
 
 APART_BYTES = 16  # the widest access stays aligned
@@ -34,20 +34,28 @@ def lower_dot(state: Lowering, op: Dot) -> None:
 
 
 def multiply_fragments(state: Lowering, op: Dot, acc: Value, wide: DType) -> Value:
-    """mma.sync step by step along K, so that few fragments are held at a time; "tf32x3" adds up three products of a
-    coarse and a fine part."""
+    """mma.sync step by step along K, so that few fragments are held at a time, of each product of a batch in turn."""
+    layout = layout_of(op.result)
+    batches = prod(layout.shape[:-2]) >> sum(any(basis[:-2]) for basis in layout.bases("warp"))
+    sums = [part(state, acc, batch, batches) for batch in range(batches)]
     left, right = (_steps(state, operand) for operand in (op.x, op.y))
     for x, y in zip(left, right, strict=True):
-        if element_of(op.x.type) is not F32:
-            acc = _mma(state, x, y, acc)
-            continue
-        coarse = [state.op("round_tf32", v) for v in (x, y)]
-        if op.input_precision != "tf32":
-            fine = [_rest(state, v, c) for v, c in zip((x, y), coarse, strict=True)]
-            acc = _mma(state, fine[0], coarse[1], acc)
-            acc = _mma(state, coarse[0], fine[1], acc)
-        acc = _mma(state, coarse[0], coarse[1], acc)
-    return acc
+        for batch in range(batches):
+            own = [part(state, operand, batch, batches) for operand in (x, y)]
+            sums[batch] = _step(state, op, *own, sums[batch])
+    return sums[0] if batches == 1 else state.op("pack", *sums)
+
+
+def _step(state: Lowering, op: Dot, x: Value, y: Value, acc: Value) -> Value:
+    """One step along K; "tf32x3" adds up three products of a coarse and a fine part."""
+    if element_of(op.x.type) is not F32:
+        return _mma(state, x, y, acc)
+    coarse = [state.op("round_tf32", v) for v in (x, y)]
+    if op.input_precision != "tf32":
+        fine = [_rest(state, v, c) for v, c in zip((x, y), coarse, strict=True)]
+        acc = _mma(state, fine[0], coarse[1], acc)
+        acc = _mma(state, coarse[0], fine[1], acc)
+    return _mma(state, coarse[0], coarse[1], acc)
 
 
 def _steps(state: Lowering, operand: Value) -> Iterator[Value]:

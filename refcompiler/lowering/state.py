@@ -226,6 +226,14 @@ def register_type(old: Value):
     return registers(old.type.element, layout_of(old).num_registers)
 
 
+def part(state: Lowering, value: Value, number: int, parts: int) -> Value:
+    """The registers of one of ``parts`` equal parts."""
+    if parts == 1:
+        return value
+    count = value.type.count // parts
+    return state.splat(state.pick(value, range(number * count, (number + 1) * count)), count)
+
+
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
     """The permutation that undoes another."""
     result = [0] * len(permutation)

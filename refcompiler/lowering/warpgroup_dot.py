@@ -9,7 +9,7 @@ from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
 from refcompiler.ir.core import Value
 from refcompiler.ir.types import FLOATS8, element_of, shape_of
 from refcompiler.layouts import LinearLayout
-from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers
+from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers, part
 
 ROWS, STEP_BYTES = 64, 32  # of an instruction, and of k in each row
 PROMOTED = 128  # products of float8 that are added before they join a sum of f32
@@ -101,14 +101,6 @@ def _left(
         number = state.op("shfl_idx", number, state.constant(0))  # one for the warp: descriptors are uniform registers
         index = state.op("add", index, state.op("mul", number, state.constant(found.offset(ROWS, 0))))
     return [value.buffer, index], {"a_major": "mk"[found.axis], "a_stride": found.stride}
-
-
-def part(state: Lowering, value: Value, tile: int, tiles: int) -> Value:
-    """The registers of one of ``tiles`` equal parts."""
-    if tiles == 1:
-        return value
-    count = value.type.count // tiles
-    return state.pick(value, range(tile * count, (tile + 1) * count))
 
 
 @lowers("warpgroup_wait")
