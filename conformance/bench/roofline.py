@@ -119,7 +119,8 @@ def _picture(
 
 def _title(made: Mapping[str, Any]) -> str:
     m = made["machine"]
-    return f"{m.get('name', 'GPU')}, CUDA {m.get('cuda')}: measured in one process, {made['run']['started'][:10]}"
+    day = made["run"]["started"][:10]
+    return f"{m.get('name', 'GPU')}, CUDA {m.get('cuda')}: each line measured in one process, {day}"
 
 
 def _dress(axes: Any, theme: Theme) -> None:

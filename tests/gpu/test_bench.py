@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from conformance.bench import document
+from conformance import benchmarks
+from conformance.bench import document, preparing
 from conformance.cli import main
+from conformance.loader import load_suite
 
 torch = pytest.importorskip("torch")
 SPEC = Path(__file__).parents[1] / "bench_spec"
@@ -16,7 +18,8 @@ SPEC = Path(__file__).parents[1] / "bench_spec"
 
 def bench(tmp_path, *words):
     path = tmp_path / "bench.json"
-    done = CliRunner().invoke(main, ["bench", "--spec", str(SPEC), "--seconds", "0.1", "--json", str(path), *words])
+    short = ["--seconds", "0.1", "--processes", "0"]
+    done = CliRunner().invoke(main, ["bench", "--spec", str(SPEC), *short, "--json", str(path), *words])
     return done, document.read(path)
 
 
@@ -38,3 +41,8 @@ def test_a_wrong_kernel_has_no_speed(tmp_path, monkeypatch):
     assert (
         done.exit_code == 1 and made["verdict"]["wrong"] and not made["lines"][0]["ratios"].get("copy", {}).get("value")
     )
+
+
+def test_everybody_can_compile_ahead():
+    lines = benchmarks.collect(load_suite(), ["kernels.softmax/rows:T=f32;M=65536;N=1024"])
+    assert preparing.prepare(preparing.jobs([(line, line.benchmark.every_peer) for line in lines]), 4) == []
