@@ -6,6 +6,7 @@ import pytest
 
 import refcompiler as triton
 import refcompiler.language as tl
+from refcompiler.analysis.register_plan import RegisterPlan
 
 BF16 = ml_dtypes.bfloat16
 
@@ -165,15 +166,67 @@ def test_products_of_any_width_compile(rows, columns, warps):
     assert kernel.resources["spill_bytes"] == 0
 
 
-def test_what_would_be_serialised_is_compiled_without_roles():
-    """More sums than registers: ptxas would make products wait, and every stage shows what runs instead."""
+def test_what_would_be_serialised_is_compiled_without_roles(monkeypatch):
+    """More sums than registers, unforeseen: ptxas would make products wait, and every stage shows what runs instead."""
     pytest.importorskip("cuda.bindings")
+    monkeypatch.setattr(RegisterPlan, "most", lambda *_: (0, None))
     kernel = compiled(tiles, {"num_warps": 16}, {"BM": 1024, "BN": 64, "BK": 64, "TURNED": False})
     assert "roles" in kernel.asm["simt"]
     with pytest.warns(RuntimeWarning, match="compiled without warps that fetch"):
         assert kernel.asm["cubin"]
     assert "roles" not in kernel.asm["simt"] and "HGMMA" not in kernel.asm["sass"]
     assert kernel.resources["threads"] == kernel.level("simt").attrs["threads"] == 512
+    (given_up,) = [remark for remark in kernel.remarks if "given up" in remark.message]
+    assert given_up.step == "specialize_warps" and "wgmma" in given_up.message
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps", "least"),
+    [(64, 256, 4, None), (128, 256, 4, 256), (128, 256, 8, None), (256, 256, 8, 256), (256, 256, 16, 128)],
+)
+def test_products_that_registers_do_not_hold_are_left_to_all_warps(rows, columns, warps, least):
+    """Sums of f32 take a register each, of 255, 232 and 104 that threads of one, two, four warpgroups have."""
+    kernel = compiled(tiles, {"num_warps": warps}, {"BM": rows, "BN": columns, "BK": 32, "TURNED": False})
+    refused = [r.message for r in kernel.remarks if r.step == "specialize_warps" and not r.applied]
+    assert ("roles" in kernel.asm["simt"]) is (least is None) and len(refused) == (least is not None)
+    assert least is None or f"take at least {least} registers" in refused[0]
+
+
+@triton.jit
+def uneven(q, k, v, out, S, B: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+    """As ``scores``, where products of a loop have other shapes than its result."""
+    queries = tl.make_tensor_descriptor(q, [B, D], [D, 1], [B, D])
+    keys = tl.make_tensor_descriptor(k, [S, D], [D, 1], [N, D])
+    values = tl.make_tensor_descriptor(v, [S, D], [D, 1], [N, D])
+    x = queries.load([0, 0])
+    acc = tl.zeros((B, D), tl.float32)
+    for start in range(0, S, N):
+        s = tl.dot(x, keys.load([start, 0]).T)
+        acc = acc * 0.5 + tl.dot(tl.maximum(s, 0.0).to(v.dtype.element_ty), values.load([start, 0]))
+    result = tl.make_tensor_descriptor(out, [B, D], [D, 1], [B, D])
+    result.store([0, 0], acc)
+
+
+def test_products_in_several_parts():
+    """Two tiles of 64 rows for one warpgroup: both are waited for before anything reads them."""
+    q, k, v = numbers(128, 32), numbers(64, 32), np.sign(numbers(64, 32)).astype(BF16)
+    out = np.zeros((128, 32), np.float32)
+    kernel = uneven[(1,)](q, k, v, out, 64, B=128, N=32, D=32, num_warps=4, backend="simt")
+    assert "roles" in kernel.asm["simt"] and kernel.asm["simt"].count("wgmma ") == 4
+    expected = np.zeros((128, 32))
+    for start in (0, 32):
+        s = np.maximum(product(q, k[start : start + 32].T), 0.0).astype(BF16)
+        expected = expected * 0.5 + product(s, v[start : start + 32])
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("columns", "rotated"), [(128, True), (256, False)])
+def test_products_are_rotated_where_registers_hold_both(columns, rotated):
+    types = "q:*bf16:16,k:*bf16:16,v:*bf16:16,out:*f32:16,S:i32:16"
+    kernel = uneven.compile(types, {"B": 64, "N": columns, "D": 64}, arch="sm_90a", num_warps=4, num_stages=2)
+    assert "roles" in kernel.asm["simt"] and kernel.asm["simt"].count("wgmma ") == 2 + rotated
+    (said,) = [r for r in kernel.remarks if r.step == "rotate_products"]
+    assert said.applied is rotated and ("registers do not hold both" in said.message) is not rotated
 
 
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import disjoint_parameters
 from refcompiler.analysis.mapped_boxes import COPIED_BYTES, refused_box, refused_bulk
-from refcompiler.analysis.warpgroup_products import ROWS, WARPS, is_view, origin, refused_product
+from refcompiler.analysis.register_plan import RegisterPlan, computing_registers
+from refcompiler.analysis.warpgroup_products import WARPS, is_one, is_view, origin, refused_product
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad, DescriptorStore
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
@@ -143,8 +144,22 @@ class _Planner:
         shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         chains = {d for d in dots - shallow if self.is_chain(d, loads)}
         joined = self.joined(dots - chains)
+        self.check_registers(loads, dots)
         self.tell(dots, groups, rings)
         return RolePlan(groups, rings, dots, chains, joined, addresses, carried, stores, sorted(disjoint))
+
+    def check_registers(self, loads: Container[Op | None], dots: set[Op]) -> None:
+        """Raise Refused where a product and what outlives it need more registers than threads have: ptxas would
+        serialise products or keep registers in memory."""
+        needed, dot = RegisterPlan(self.func, loads, self.warpgroups).most(dots)
+        there = computing_registers(self.warpgroups)
+        if needed > there:
+            raise Refused(
+                f"the product and what is used after it take at least {needed} registers of each thread of "
+                f"{self.context.num_warps} warps, which has {there}",
+                "use smaller blocks, or more warps",
+                at=dot,
+            )
 
     def tell(self, dots: set[Op], groups: list[Group], rings: list[RingPlan]) -> None:
         """Remarks on what becomes of products."""
@@ -297,9 +312,10 @@ class _Planner:
                 if last is not None and (last.result in op.operands or not (op.pure or isinstance(op, DescriptorLoad))):
                     last = None
                 if op in dots:
-                    if last is not None:
+                    waits = is_one(op, self.warpgroups) and element_of(op.x.type) not in FLOATS8
+                    if last is not None and waits:
                         found.add(last)
-                    last = None if element_of(op.x.type) in FLOATS8 else op
+                    last = op if waits else None
                 elif op.regions or (op.pure and not is_view(op) and any(shape_of(r.type) for r in op.results)):
                     last = None
         return found
@@ -310,10 +326,9 @@ class _Planner:
         float8 are complete when they join those of float32."""
         block = self.block_of[dot]
         loop = block.owner
-        if shape_of(dot.x.type)[0] != ROWS * self.warpgroups:
-            return False  # the parts of its result would have to be carried one by one
         if (
-            not isinstance(loop, For)
+            not is_one(dot, self.warpgroups)
+            or not isinstance(loop, For)
             or not _counts_up(loop)
             or origin(dot.x) not in loads
             or element_of(dot.x.type) in FLOATS8

@@ -11,6 +11,7 @@ from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, I32, DType, elemen
 from refcompiler.remarks import Refusal
 
 WARPS = 4  # of a warpgroup
+WARPGROUP = WARPS * 32  # threads
 ROWS = 64  # of a product of one warpgroup
 STEP_BYTES = 32  # of k in one instruction
 MIN_COLUMNS, MAX_COLUMNS = 32, 256  # of one instruction; ptxas serialises narrower ones in loops of CUDA C++ (C7514)
@@ -85,6 +86,11 @@ def _refused_type(dot: Op, loads: Container[Op | None]) -> Refusal | None:
     if dtype is I8 and n % 16:
         return Refusal(f"products of i8 have a multiple of 16 columns, found {n}")
     return None
+
+
+def is_one(dot: Op, warpgroups: int) -> bool:
+    """Whether each warpgroup computes a product in one part: several would have to be carried to a wait one by one."""
+    return shape_of(dot.x.type)[0] == ROWS * warpgroups
 
 
 def sum_of(dot: Op) -> DType | None:

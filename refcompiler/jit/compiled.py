@@ -132,7 +132,7 @@ class CompiledKernel:
     def _become_careful(self, why: str) -> None:
         """Show, at every stage from now on, the program that the machine code is of."""
         with self._lock:
-            advice = "use smaller blocks or more warps: ptxas needs registers for what products read and add to"
+            advice = "other blocks or more warps may help: what products read and add to stays in registers"
             self.serialized = Remark(
                 "specialize_warps", f"warps that fetch are given up: {why}", self.func.span, advice
             )

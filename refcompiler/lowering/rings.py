@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from refcompiler.analysis.host_values import host_expression
 from refcompiler.analysis.mapped_boxes import base_parameter
+from refcompiler.analysis.register_plan import registers_of_roles
+from refcompiler.analysis.warpgroup_products import WARPGROUP
 from refcompiler.dialects.rings import BulkStore, Ring, RingPut, RingRelease, RingTake
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.simt.tensor_maps import TensorMap
@@ -18,10 +20,6 @@ from refcompiler.layouts.matrices import store_access
 from refcompiler.lowering.control import lower_region
 from refcompiler.lowering.shared import moves_matrices, store
 from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers
-
-WARPGROUP = 128  # threads
-REGISTERS = 65536  # of a multiprocessor
-MOST_REGISTERS, MOST_COMPUTING_REGISTERS, FETCHING_REGISTERS = 255, 240, 40  # of a thread
 
 
 class Slots(NamedTuple):
@@ -78,16 +76,6 @@ def _by_one_thread(state: Lowering, region: Block) -> Block:
         state.builder.op("if", first, regions=[region, otherwise], types=[])
         state.builder.op("yield")
     return outer
-
-
-def registers_of_roles(warpgroups: int) -> tuple[int, int] | None:
-    """The registers of a computing and of a fetching thread, where ``warpgroups`` compute and one fetches; None where
-    all can have as many as there are."""
-    entry = REGISTERS // (WARPGROUP * (warpgroups + 1)) // 8 * 8
-    if entry >= MOST_REGISTERS:
-        return None
-    computing = (entry * (warpgroups + 1) - FETCHING_REGISTERS) // warpgroups // 8 * 8
-    return min(computing, MOST_COMPUTING_REGISTERS), FETCHING_REGISTERS
 
 
 @lowers("make_descriptor")

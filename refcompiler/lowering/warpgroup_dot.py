@@ -75,10 +75,10 @@ def _products(state: Lowering, op: WarpgroupDot, parts: Sequence[Value | None], 
     index = state.op("add", right.index, state.constant(tile.offset(start, 0))) if start else right.index
     fields: dict[str, Any] = {"n": shape_of(op.y.type)[1], "k_steps": depth * itemsize // STEP_BYTES}
     fields |= {"swizzle": tile.wide * itemsize, "b_major": "kn"[tile.axis], "b_stride": tile.stride}
-    state.builder.op("wgmma_fence")
+    lefts = [_left(state, op, number, len(parts), start) for number in range(len(parts))]
+    state.builder.op("wgmma_fence")  # no register that takes part is written from here on
     results = []
-    for number, own in enumerate(parts):
-        left, more = _left(state, op, number, len(parts), start)
+    for own, (left, more) in zip(parts, lefts, strict=True):
         results.append(state.op("wgmma", own, *left, right.buffer, index, **fields, **more))
     state.builder.op("wgmma_commit")
     return results

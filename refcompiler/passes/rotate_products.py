@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.analysis.warp_roles import RolePlan, plan_roles
+from refcompiler.analysis.warpgroup_products import ROWS, WARPS, is_one
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
@@ -16,15 +17,25 @@ from refcompiler.ir.types import I32
 from refcompiler.remarks import Refusal, recording, remark
 
 
-def rotate_products(func: Func, context: Any) -> None:
+def rotate_products(func: Func, context: Any) -> Func | None:
     """Where a loop has a product of what it loads, and another one of what becomes of that, the first one of the next
     iteration is computed right after the second one of this: the tensor cores get both at once, and what lies between
     them does without. One product more is computed than the loop has iterations, of which nobody reads the last; its
-    boxes are clipped like any other.
+    boxes are clipped like any other. Where registers hold only one of the two products, nothing is done.
     """
-    plan = plan_roles(func, recording(context, None))
-    if plan is not None:
-        _Rotation(func, plan, context).block(func.body)
+    rotated, said = func.clone(), []
+    plan = plan_roles(rotated, recording(context, None))
+    if plan is None:
+        return None
+    rotation = _Rotation(rotated, plan, recording(context, said))
+    rotation.block(rotated.body)
+    if rotation.first is not None and plan_roles(rotated, recording(context, None)) is None:
+        why = Refusal("registers do not hold both at a time", "use smaller blocks, or more warps")
+        remark(context, "rotate_products", rotation.first, why.after("the product is not begun an iteration ahead"))
+        return None
+    if context.remarks is not None:
+        context.remarks.extend(said)
+    return rotated if rotation.first is not None else None
 
 
 class _Pair(NamedTuple):
@@ -57,6 +68,7 @@ class _Rotation:
         self.func, self.plan, self.context = func, plan, context
         self.loads = {load for group in plan.groups for load in group.loads}
         self.axis, self.ranges = AxisAnalysis(func), Ranges(func)
+        self.first: Op | None = None  # of the products that were rotated
 
     def block(self, block: Block) -> None:
         before: list[_Rotated] = []
@@ -87,6 +99,12 @@ class _Rotation:
             return Refusal("its loop does not count up by a constant", "let the step be a constexpr")
         if dot.acc is not None:
             return Refusal("it adds to an accumulator", "add to its result: tl.dot(a, b) + c")
+        if not is_one(dot, self.context.num_warps // WARPS):
+            rows = ROWS * self.context.num_warps // WARPS
+            return Refusal(
+                f"it has more than {rows} rows, so warpgroups compute it in parts and wait for these at once",
+                f"use blocks of {rows} rows, or more warps",
+            )
         try:
             self.slice_of(dot, loop)
         except _Tied as reason:
@@ -125,6 +143,7 @@ class _Rotation:
 
     # --- rotation
     def rotate(self, block: Block, loop: For, pair: _Pair, before: list[_Rotated]) -> _Rotated:
+        self.first = self.first or pair.product
         index, body = loop.body.args[0], loop.body
         first = self.continued(loop, pair, before)
         if first is None:

@@ -1,0 +1,86 @@
+"""How many registers a thread needs while warpgroups compute a product: at least those of all that outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from math import prod
+
+from refcompiler.analysis.warpgroup_products import WARPGROUP, origin
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import DType, element_of, shape_of
+
+REGISTER_BYTES = 4
+REGISTERS = 65536  # of a multiprocessor
+MOST_REGISTERS, MOST_COMPUTING_REGISTERS, FETCHING_REGISTERS = 255, 240, 40  # of a thread
+KEPT = frozenset({"dot", "load", "descriptor_load", "reduce", "scan", "gather", "atomic"})  # never done again
+
+
+def registers_of_roles(warpgroups: int) -> tuple[int, int] | None:
+    """The registers of a computing and of a fetching thread, where ``warpgroups`` compute and one fetches; None where
+    all can have as many as there are."""
+    entry = REGISTERS // (WARPGROUP * (warpgroups + 1)) // 8 * 8
+    if entry >= MOST_REGISTERS:
+        return None
+    computing = (entry * (warpgroups + 1) - FETCHING_REGISTERS) // warpgroups // 8 * 8
+    return min(computing, MOST_COMPUTING_REGISTERS), FETCHING_REGISTERS
+
+
+def computing_registers(warpgroups: int) -> int:
+    """The registers that a computing thread has."""
+    given = registers_of_roles(warpgroups)
+    return MOST_REGISTERS if given is None else given[0]
+
+
+class RegisterPlan:
+    """The registers of a thread of ``warpgroups`` that blocks take at products; ``loads`` stay in shared memory.
+
+    A lower bound: addresses and masks are not counted, what can be computed again from less counts as that, and no
+    register has a copy. Threads share blocks evenly.
+    """
+
+    def __init__(self, func: Func, loads: Container[Op | None], warpgroups: int):
+        self.func, self.loads, self.threads = func, loads, warpgroups * WARPGROUP
+        self.costs: dict[Value, int] = {}
+
+    def most(self, dots: Container[Op]) -> tuple[int, Op | None]:
+        """The registers at the product that needs most of them, and that product."""
+        needs = [(sum(map(self.cost, live)), op) for op, live in self._products(self.func.body, set(), dots)]
+        return max(needs, key=lambda need: need[0], default=(0, None))
+
+    def _products(self, block: Block, outer: set[Value], dots: Container[Op]) -> Iterable[tuple[Op, set[Value]]]:
+        """Each product with the values that live while it is computed; ``outer`` live during all of the block."""
+        before = {*block.args, *(r for op in block.ops for r in op.results)}
+        after: set[Value] = set()
+        for op in reversed(block.ops):
+            before.difference_update(op.results)
+            live, here = outer | (after & before), _read(op)
+            if op in dots:
+                yield op, live | {op.x, *op.results}  # the accumulator's registers become those of the result
+            for region in op.regions:
+                again = here & before if op.name in ("for", "while") else set()
+                yield from self._products(region, live | again, dots)
+            after |= here
+
+    def cost(self, value: Value) -> int:
+        """The registers of a thread for a block, or for what it can be computed from again."""
+        if value not in self.costs:
+            self.costs[value] = self._cost(value)
+        return self.costs[value]
+
+    def _cost(self, value: Value) -> int:
+        element, shape = element_of(value.type), shape_of(value.type)
+        if isinstance(value, Constant) or not shape or not isinstance(element, DType) or not element.is_float:
+            return 0
+        made = value.owner if isinstance(value.owner, Op) else None
+        if made is not None and origin(value) in self.loads:
+            return 0
+        own = -(-prod(shape) * element.itemsize // (REGISTER_BYTES * self.threads))
+        if made is None or made.name in KEPT or made.regions or not made.pure:
+            return own
+        return min(own, sum(self.cost(v) for v in made.operands if v is not None))
+
+
+def _read(op: Op) -> set[Value]:
+    """What an op and those in its regions read."""
+    each = (op, *(inner for region in op.regions for inner in region.walk()))
+    return {v for one in each for v in one.operands if v is not None and not isinstance(v, Constant)}
