@@ -212,6 +212,17 @@ def test_pictures_are_written_in_every_form_and_alike_each_time(tmp_path, monkey
     assert "softmax  T=f32 M=8192 N=8192" in svg and "#0d1117" in svg and "copy: 4." in svg
 
 
+def test_many_lines_are_two_columns_of_whole_operations():
+    def points(**sizes):
+        return [roofline.Point(0.0, 1.0, o, f"N={n}", who) for o, count in sizes.items() for n in range(count)
+                for who in ("ours", "copy")]  # fmt: skip
+
+    assert roofline._columns([]) == [] and roofline._columns(points(a=30, b=10)) == [points(a=30, b=10)]
+    first, second = roofline._columns(points(a=20, b=14, c=10))
+    assert {p.operation for p in first} == {"a"} and {p.operation for p in second} == {"b", "c"}
+    assert roofline._columns(points(a=50)) == [points(a=50)]
+
+
 def test_nothing_is_drawn_of_nothing(tmp_path):
     pytest.importorskip("matplotlib")
     line = line_with({"ours": 100.0})

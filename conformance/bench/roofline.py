@@ -21,6 +21,7 @@ COLOURS = {
     "ours": "#d55e00", "mlir": "#e69f00", "copy": "#7f7f7f", "torch": "#56b4e9", "compile": "#0072b2",
     "cublas": "#009e73", "cudnn": "#009e73", "triton": "#cc79a7",
 }  # fmt: skip
+MOST_ROWS = 40  # of the lower panel in one column
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 
 
@@ -101,20 +102,44 @@ def _picture(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = len({(p.operation, p.line) for p in memory})
-    heights = [h for h, panel in ((4.6, arithmetic), (1.0 + 0.21 * rows, memory)) if panel]
-    figure = Figure(figsize=(9.6, 0.6 + sum(heights)), facecolor=theme.ground, layout="constrained")
+    columns = _columns(memory)
+    most = max((len({(p.operation, p.line) for p in column}) for column in columns), default=0)
+    heights = [h for h, panel in ((4.6, arithmetic), (1.0 + 0.21 * most, memory)) if panel]
+    width = 9.6 if len(columns) < 2 else 14.4
+    figure = Figure(figsize=(width, 0.6 + sum(heights)), facecolor=theme.ground, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(_title(made), color=theme.ink, fontsize=11)
-    panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+    grid = figure.add_gridspec(len(heights), max(1, len(columns)), height_ratios=heights)
     if arithmetic:
-        _arithmetic(panels[0], made, arithmetic, theme)
-    if memory:
-        _memory(panels[-1], made, memory, theme)
+        _arithmetic(figure.add_subplot(grid[0, :]), made, arithmetic, theme)
+    for place, column in enumerate(columns):
+        axes = figure.add_subplot(grid[-1, place])
+        _memory(axes, made, column, theme)
+        axes.set_ylim(most - 0.4, -0.6)
+        if place == len(columns) - 1:
+            _legend(axes, memory, theme)
     data = io.BytesIO()
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     figure.savefig(data, format=kind, dpi=160, facecolor=theme.ground, metadata=dates[kind])
     return data.getvalue()
+
+
+def _columns(memory: Sequence[Point]) -> list[list[Point]]:
+    """The points of the lower panel, in two columns if one would be too long; an operation stays in one of them."""
+    sizes: dict[str, set[str]] = {}
+    for p in memory:
+        sizes.setdefault(p.operation, set()).add(p.line)
+    total = sum(map(len, sizes.values()))
+    if total <= MOST_ROWS:
+        return [list(memory)] if memory else []
+    first: set[str] = set()
+    above = 0
+    for operation, lines in sizes.items():
+        if 2 * above + len(lines) <= total:
+            first.add(operation)
+            above += len(lines)
+    parts = ([p for p in memory if p.operation in first], [p for p in memory if p.operation not in first])
+    return [part for part in parts if part]
 
 
 def _title(made: Mapping[str, Any]) -> str:
@@ -179,11 +204,9 @@ def _memory(axes: Any, made: Mapping[str, Any], panel: Sequence[Point], theme: T
     for p in sorted(panel, key=lambda p: p.contestant == "ours"):
         _mark(axes, p.rate, rows.index((p.operation, p.line)), p.contestant, "o")
     axes.set_yticks(range(len(rows)), [f"{operation}  {line}" for operation, line in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(lambda v, _: f"{v / 1e12:g}")
     axes.set_xlabel("TB/s of what must be read and written", color=theme.ink, fontsize=9)
-    _legend(axes, panel, theme)
 
 
 def _mark(axes: Any, x: float, y: float, contestant: str, marker: str) -> None:
