@@ -48,7 +48,7 @@ class Options:
     enable_reflect_ftz: bool = False
     debug: bool = False
     profile: str = "core"
-    fetch_boxes: bool = True  # False: for arrays that overlap, or that no tensor map describes
+    fetch_boxes: bool = True  # False: nothing is read ahead; for arrays that overlap, or that no tensor map describes
     maxnreg: int | None = None
 
 
@@ -110,7 +110,7 @@ LAID_OUT = (
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
     Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
     Pass("dce", dce, "what was rematerialised leaves its original without uses"),
-    Pass("copy_ahead", copy_ahead, "products wait for shared memory only, and conversions are known by now"),
+    Pass("copy_ahead", copy_ahead, "rounds of a loop wait for shared memory only, and conversions are known by now"),
     Pass("dce", dce, "addresses that were computed for loads are computed ahead of them now"),
 )
 

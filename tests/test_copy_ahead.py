@@ -159,3 +159,107 @@ def test_roles_have_no_barrier_of_all_threads():
     x, y = a.astype(np.float32), b.astype(np.float32)
     rows, depths = np.arange(M) ** 2 % M, np.arange(K) ^ 1
     assert (values["c"].reshape(M, N) == x @ y + x[rows] @ y[depths]).all()
+
+
+@triton.jit
+def rows(x, out, rows, n, BLOCK: tl.constexpr):
+    """A program for many rows: the largest element of each is added to it."""
+    col = tl.arange(0, BLOCK)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        v = tl.load(x + row * n + col)
+        tl.store(out + row * n + col, v + tl.max(v, axis=0))
+
+
+@triton.jit
+def shifted(x, out, rows, n, BLOCK: tl.constexpr):
+    """What a round stores the next one reads."""
+    col = tl.arange(0, BLOCK)
+    for row in range(1, rows):
+        tl.store(x + row * n + col, tl.load(x + (row - 1) * n + col) + 1.0)
+    tl.store(out + col, tl.load(x + col))
+
+
+@triton.jit
+def nested(x, out, rows, n, BLOCK: tl.constexpr):
+    """Stages of the inner loop beside those of the outer one."""
+    col = tl.arange(0, BLOCK)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        total = tl.load(x + row * n + col)
+        for other in range(0, rows):
+            v = tl.load(x + other * n + col)
+            total += v - tl.max(v, axis=0)
+        tl.store(out + row * n + col, total)
+
+
+ROWS = "x:*f32:16,out:*f32:16,rows:i32,n:i32:16"
+
+
+def of_rows(kernel, **options):
+    return kernel.compile(signature=ROWS, constexprs={"BLOCK": 512}, num_warps=2, **{"arch": "sm_90a", **options})
+
+
+def test_threads_need_no_barrier_for_what_they_copied():
+    done = of_rows(rows)
+    loop = next(op for op in done.level("simt").walk() if op.name == "for")
+    names = [op.name for op in loop.body.ops]
+    assert names.count("barrier") == 2  # of the maximum
+    assert names.index("cp_async_wait") < names.index("ld_shared") < names.index("cp_async") < names.index("barrier")
+    assert ("out", "x") in done.level("simt").attrs["disjoint"]
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_loops_in_loops_have_stages_of_their_own(early):
+    done = of_rows(nested)
+    assert ops(done, "laid_out").count("stages") == 2
+    x = RNG.integers(-4, 5, (5, 512)).astype(np.float32)
+    values = {"x": x.ravel(), "out": np.full(5 * 512, np.nan, np.float32), "rows": 5, "n": 512}
+    simulator.run(done.level("simt"), (2, 1, 1), values, count=False, early_copies=early)
+    wanted = x + (x - x.max(1, keepdims=True)).sum(0)
+    assert (values["out"].reshape(5, 512) == wanted).all()
+
+
+@pytest.mark.parametrize("offset", [0, 512, 1024])
+def test_arrays_that_overlap_are_read_in_time(offset):
+    """Rows are written where later ones come from: the launcher runs a kernel that copies nothing ahead."""
+    memory = RNG.integers(-4, 5, 8 * 512).astype(np.float32)
+    x, out = memory[: 6 * 512], memory[offset : offset + 6 * 512]
+    expected = memory.copy()
+    for row in range(0, 6 * 512, 512):
+        v = expected[row : row + 512]
+        expected[offset + row : offset + row + 512] = v + v.max()
+    rows[(1,)](x, out, 6, 512, BLOCK=512, num_warps=2, backend="simt")
+    np.testing.assert_array_equal(memory, expected)
+
+
+def test_what_a_round_stores_is_not_read_ahead():
+    assert "cp_async" not in ops(of_rows(shifted))
+
+
+@pytest.mark.parametrize(("arch", "stages"), [("sm_80", 9), ("sm_89", 5), ("sm_90a", 13)])
+def test_stages_fit_into_shared_memory(arch, stages):
+    """Of 16 KiB each; as many as there is room for where more are asked for."""
+    done = rows.compile(signature=ROWS, constexprs={"BLOCK": 4096}, arch=arch, num_stages=20)
+    buffer = next(op.result.type for op in done.level("laid_out").walk() if op.name == "stages")
+    assert buffer.count == stages * 4096
+
+
+@pytest.mark.parametrize("step", [1 << 20, 1 << 30, (1 << 31) - 1])
+def test_indices_far_apart_do_not_wrap(step):
+    """The index of a round ahead of the last one has no place in 32 bits."""
+
+    @triton.jit
+    def apart(x, out, stop, step, BLOCK: tl.constexpr):
+        col = tl.arange(0, BLOCK)
+        for index in range(tl.program_id(0), stop, tl.maximum(step, 1)):
+            v = tl.load(x + index // step * BLOCK + col)
+            tl.store(out + index // step * BLOCK + col, v + tl.max(v, axis=0))
+
+    signature = "x:*f32:16,out:*f32:16,stop:i32,step:i32"
+    done = apart.compile(signature=signature, constexprs={"BLOCK": 512}, num_warps=2, num_stages=4, arch="sm_90a")
+    assert "cp_async" in ops(done)
+    stop = min(2 * step + 1, (1 << 31) - 1)
+    count = -(-stop // step)
+    x = RNG.integers(-4, 5, (count, 512)).astype(np.float32)
+    values = {"x": x.ravel(), "out": np.full(count * 512, np.nan, np.float32), "stop": stop, "step": step}
+    simulator.run(done.level("simt"), (1, 1, 1), values, count=False)
+    assert (values["out"].reshape(count, 512) == x + x.max(1, keepdims=True)).all()

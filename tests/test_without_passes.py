@@ -15,6 +15,7 @@ BUDGETS = {  # pass -> the budgets that its absence exceeds
     "specialize_warps": "kernels.matmul/warpgroups",
     "form_boxes": "opt.boxes/*",
     "unwrap_indices": "opt.boxes/*",
+    "copy_ahead": "opt.copy_ahead/copies:*",
 }
 
 

@@ -18,10 +18,18 @@ def disjoint_parameters(func: Func, early: Set[Op], late: Set[Op]) -> set[Pair] 
     return _Orders(func).pairs(early, late)
 
 
+def disjoint_in_rounds(func: Func, loop: Op, early: Set[Op]) -> set[Pair] | None:
+    """The same for loads of a loop that happen in earlier rounds of it, but not before it begins."""
+    return _Orders(func, loop).pairs(early, set())
+
+
 class _Orders:
-    def __init__(self, func: Func):
+    """The order of the accesses of a function, or of one loop in it."""
+
+    def __init__(self, func: Func, loop: Op | None = None):
         self.pointers = Pointers(func)
-        self.accesses: list[Op] = [op for op in func.walk() if op.effects & {"read", "write"}]
+        walked = func.walk() if loop is None else (op for region in loop.regions for op in region.walk())
+        self.accesses: list[Op] = [op for op in walked if op.effects & {"read", "write"}]
         self.position = {op: i for i, op in enumerate(func.walk())}
         self.loops: dict[Op, frozenset[Op]] = {}
         self._note(func.body, frozenset())

@@ -11,7 +11,12 @@ LAID_OUT = ("laid_out",)
 
 
 class Stages(Op, name="stages", explicit_type=True, effects={"alloc", "barrier"}, levels=LAID_OUT):
-    """A buffer of several stages, each with room for a block; all threads are done with what had its bytes before."""
+    """A buffer of stages, each with room for a block; all threads are done with what had its bytes before.
+
+    In ``private`` stages each thread takes what it copied itself, and nothing else.
+    """
+
+    private = attr(bool, False)
 
     def verify(self, require) -> None:
         require(isinstance(self.result.type, SharedType), "ir.type", "stages give a shared buffer")
@@ -69,6 +74,8 @@ class StageCommit(Op, name="stage_commit", effects={"commit"}, levels=LAID_OUT):
 
 
 class StageWait(Op, name="stage_wait", effects={"wait", "barrier"}, levels=LAID_OUT):
-    """All rounds but the ``pending`` latest are complete for all threads, which are done with all they took before."""
+    """All rounds but the ``pending`` latest are complete for all threads, which are done with all they took before; if
+    ``private``, for the thread whose copies they are."""
 
     pending = attr(int, 0)
+    private = attr(bool, False)

@@ -1,4 +1,4 @@
-"""Stages of a loop's operands in shared memory: asynchronous copies of each thread, and one barrier a round."""
+"""Stages of a loop's blocks in shared memory: asynchronous copies of each thread, and barriers if others take them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 @lowers("stages")
 def lower_stages(state: Lowering, op: Stages) -> None:
-    """Its accesses are ordered by the barriers here, and by those of ``stage_wait``."""
-    state.builder.op("barrier")
-    state.set(op.result, state.op("shared_alloc", types=[op.result.type], synchronized="program"))
+    """Accesses of all threads are ordered by the barriers here, and by those of ``stage_wait``."""
+    if not op.private:
+        state.builder.op("barrier")
+    synchronized = "thread" if op.private else "program"
+    state.set(op.result, state.op("shared_alloc", types=[op.result.type], synchronized=synchronized))
 
 
 @lowers("stage_copy")
@@ -42,8 +44,12 @@ def lower_stage_copy(state: Lowering, op: StageCopy) -> None:
 
 @lowers("stage_take")
 def lower_stage_take(state: Lowering, op: StageTake) -> None:
-    matrices = moves_matrices(op.result.type.element)
-    load = load_access(layout_of(op.result), op.shared, element_bytes(op.result), matrices=matrices)
+    size = element_bytes(op.result)
+    if op.buffer.owner.private:  # matrices would be of several threads
+        load = shared_access(layout_of(op.result), op.shared, size, store=False)
+        state.set(op.result, Fragments(state.value(op.buffer), _first(state, op), load).all(state))
+        return
+    load = load_access(layout_of(op.result), op.shared, size, matrices=moves_matrices(op.result.type.element))
     state.values[op.result] = taken(state, op, Fragments(state.value(op.buffer), _first(state, op), load))
 
 
@@ -60,4 +66,5 @@ def lower_stage_commit(state: Lowering, op: StageCommit) -> None:
 @lowers("stage_wait")
 def lower_stage_wait(state: Lowering, op: StageWait) -> None:
     state.builder.op("cp_async_wait", pending=op.pending)
-    state.builder.op("barrier")
+    if not op.private:
+        state.builder.op("barrier")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from refcompiler.errors import CompileError
@@ -12,6 +13,7 @@ from refcompiler.ir.core import Block, Func, Op, Value
 ALIGNMENT = 16  # the widest access
 REUSE_FROM = 2048  # below this many bytes memory is cheaper than the barrier that reuse would need,
 SPARED = 16384  # until all of them together cost programs that could run beside this one
+SHARE = 16  # of all bytes, that small buffers must save: that few cost no program
 
 
 @dataclass
@@ -24,7 +26,7 @@ class _Buffer:
     @property
     def alone(self) -> bool:
         """True if no barrier would order it after what had its bytes before."""
-        return self.op.attrs.get("synchronized") not in ("barrier", "program")
+        return self.op.attrs.get("synchronized") not in ("barrier", "program", "thread")
 
     def excludes(self, other: _Buffer, reuse_from: int) -> bool:
         """True if the two have no bytes in common."""
@@ -40,14 +42,15 @@ def allocate_shared(func: Func, context: Any) -> None:
 
     Raises CompileError (target.shared_memory) where the target has less.
     """
+    limit = context.target.shared_bytes_per_block if context.target is not None else inf
     buffers: dict[Value, _Buffer] = {}
     _live_ranges(func.body, buffers, 0)
     total = _place(buffers.values(), REUSE_FROM)
     if total > SPARED:
-        total = _place(buffers.values(), 0)
+        least = _place(buffers.values(), 0)
+        total = _place(buffers.values(), REUSE_FROM) if (total - least) * SHARE < total <= limit else least
     func.attrs["shared_bytes"] = total
-    limit = context.target.shared_bytes_per_block if context.target is not None else None
-    if limit is not None and total > limit:
+    if total > limit:
         largest = max(buffers.values(), key=lambda b: b.size)
         raise CompileError(
             "target.shared_memory",

@@ -29,10 +29,11 @@ def insert_barriers(func: Func, context: Any = None) -> None:
     """Separate by a barrier any two accesses, at least one a write, that different threads may make to one place.
 
     Shared accesses meet where their buffers' bytes overlap; buffers that are ``synchronized`` by the program are left
-    to it. Global accesses meet where their pointers may be equal: pointers from one parameter always, pointers from two
-    parameters unless ``func.attrs["noalias"]`` says that parameters do not overlap. Two parameters are assumed to begin
-    at one address if they overlap at all: accesses of one thread at equal offsets, or at offsets that are never equal,
-    need no barrier. Loops are followed around their back edge.
+    to it, and accesses to one in which threads keep to elements of their own do not meet each other. Global accesses
+    meet where their pointers may be equal: pointers from one parameter always, pointers from two parameters unless
+    ``func.attrs["noalias"]`` says that parameters do not overlap, or ``func.attrs["disjoint"]`` that these two do not.
+    Two parameters are assumed to begin at one address if they overlap at all: accesses of one thread at equal offsets,
+    or at offsets that are never equal, need no barrier. Loops are followed around their back edge.
 
     An asynchronous access stays pending until it was waited for and a barrier follows. Copies of boxes and matrix
     products are followed in shared memory only. Inside a role the barrier is a named one, of that role's warps;
@@ -76,7 +77,10 @@ def _accesses(op: Op) -> list[_Access]:
     flight = 0 if op.name in _FLIGHTS else _LANDED
     found = []
     for place in dict.fromkeys(o for o in op.operands if o is not None and isinstance(o.type, SharedType)):
-        if place.owner.attrs.get("synchronized") == "barrier" and op.effects & {"read_shared", "write_shared"}:
+        if place.owner.attrs.get("synchronized") in ("barrier", "thread") and op.effects & {
+            "read_shared",
+            "write_shared",
+        }:
             found.append(_Access(op, place, "write_shared" in op.effects, flight=flight))
     if op.effects & {"read", "write"}:
         found.append(_Access(op, op.pointer, "write" in op.effects, flight=flight))
@@ -86,6 +90,7 @@ def _accesses(op: Op) -> list[_Access]:
 class _Barriers:
     def __init__(self, func: Func):
         self.noalias = bool(func.attrs.get("noalias"))
+        self.disjoint = set(func.attrs.get("disjoint", ()))
         self.before: set[Op] = set()
         self.func, self.pointers, self.ranges = func, Pointers(func), Ranges(func)
         self.warps = func.attrs.get("num_warps", 1)
@@ -186,16 +191,26 @@ class _Barriers:
         if isinstance(b.op, Atomic) and b.op.releases:
             return True  # what all threads did before is released
         if a.shared:
-            return _meet(_bytes(a.place), _bytes(b.place))
-        if self.noalias:
-            x, y = (self.pointers.parameters(access.place) for access in (a, b))
-            if not x & y:
+            if a.place is b.place and a.place.owner.attrs["synchronized"] == "thread":
                 return False
+            return _meet(_bytes(a.place), _bytes(b.place))
+        if self.are_disjoint(a.place, b.place):
+            return False
         if a.stale and self.apart_in_rounds(a, b):
             return False
         if a.op is b.op:
             return bool(a.stale)
         return not (self.apart(a.op, b.op) or self.same_thread(a, b))
+
+    def are_disjoint(self, a: Value, b: Value) -> bool:
+        """True if two pointers are into arrays that share nothing."""
+        if not self.noalias and not self.disjoint:
+            return False
+        left, right = (self.pointers.parameters(pointer) for pointer in (a, b))
+        if self.noalias:
+            return not left & right
+        pairs = [(str(x.name), str(y.name)) for x in left for y in right]
+        return all((min(pair), max(pair)) in self.disjoint for pair in pairs)
 
     def apart(self, a: Op, b: Op) -> bool:
         """True if the accesses are to different elements of their parameters, whatever the threads."""
