@@ -171,6 +171,26 @@ def test_alignment_is_a_hint():
     assert "x: ptr<f32> {divisible=16}, y: ptr<f32>, n: i32" in header
 
 
+@pytest.mark.parametrize(("columns", "hint"), [(1, 1), (16, 16), (520, 8), (0, 16), (-24, 8), (12, None), (521, None)])
+def test_what_divides_an_integer_is_a_hint(columns, hint):
+    header = copy.warmup(np.zeros(4, np.float32), np.zeros(4, np.float32), columns).asm["tile"].splitlines()[0]
+    assert ("n: i32)" if hint is None else f"n: i32 {{divisible={hint}}})") in header
+
+
+@pytest.mark.parametrize(("columns", "width"), [(520, 8), (512, 8), (516, None), (521, None)])
+def test_rows_of_520_elements_of_16_bits_are_accessed_by_16_bytes(columns, width):
+    @triton.jit
+    def rows(x, out, n, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        at = tl.program_id(0) * n + i
+        tl.store(out + at, tl.load(x + at, mask=i < n) + 1, mask=i < n)
+
+    x, out = np.ones((3, columns), np.float16), np.zeros((3, columns), np.float16)
+    kernel = rows[(3,)](x, out, columns, BLOCK=1024, backend="simt")
+    np.testing.assert_array_equal(out, x + 1)
+    assert ("width=8" in kernel.asm["simt"]) is (width == 8)
+
+
 def test_do_not_specialize():
     @functools.partial(triton.jit, do_not_specialize=["n"], do_not_specialize_on_alignment=[0])
     def kernel(x, y, n):

@@ -118,7 +118,7 @@ def test_what_code_depends_on_is_asked_every_time(driver, long_way):
     wide = CudaTensor(np.zeros(64), dtype="torch.float64")
     kernels = [
         kernel[(1,)](x, out, n, 1.0, BLOCK=block, flag=flag)
-        for n in (5, 16, 1, 2**31, 2**63)
+        for n in (5, 16, 8, 1, 2**31, 2**63)
         for block in (64, 32)
         for flag in (1, 1.0, True)
     ]
@@ -126,7 +126,10 @@ def test_what_code_depends_on_is_asked_every_time(driver, long_way):
     kernels += [kernel[(1,)](x, out, 5, 1.0, flag=v) for v in (0.0, -0.0, float("nan"), "a", (1, 2), (1.0, 2), None)]
     assert len(set(map(id, kernels))) == len(kernels) == len(long_way)
     heads = [k.asm["tile"].splitlines()[0] for k in kernels[:-9]]
-    assert sum("n: i32 {divisible=16}" in h for h in heads) == 6 and sum("n: i64" in h for h in heads) == 6
+    assert (
+        sum("n: i32 {divisible=16}" in h for h in heads) == 6 and sum("n: i32 {divisible=8}" in h for h in heads) == 6
+    )
+    assert sum("n: i64" in h for h in heads) == 6
     assert sum("n: u64" in h for h in heads) == 6
 
 
@@ -203,9 +206,9 @@ TABLE = tl.constexpr([2, 3])
 
 
 @triton.jit
-def guarded(x, y, z, n, wide, huge, one, factor, BLOCK: tl.constexpr, flag: tl.constexpr):
+def guarded(x, y, z, n, row, wide, huge, one, factor, BLOCK: tl.constexpr, flag: tl.constexpr):
     i = tl.arange(0, BLOCK)
-    value = tl.load(x + i, mask=i < n) * factor * SCALE * TABLE[0] * flag + wide + huge + one
+    value = tl.load(x + i, mask=i < n) * factor * SCALE * TABLE[0] * flag + row + wide + huge + one
     tl.store(y + i, value, mask=i < n)
     tl.store(z + i, value, mask=i < n)
 
@@ -229,7 +232,16 @@ def blinded(monkeypatch, blind: int | None):
     monkeypatch.setattr(launch_text.LaunchText, "guard_surroundings", write)
     monkeypatch.setattr(PreparedLaunches, "other", other)
     (x, y), (_, z) = tensors(), tensors()
-    call = {"x": x, "y": y, "z": CudaTensor(z.array[1:]), "n": 48, "wide": np.int64(2**40 + 1), "huge": 2**63, "one": 1}
+    call = {
+        "x": x,
+        "y": y,
+        "z": CudaTensor(z.array[1:]),
+        "n": 48,
+        "row": 40,
+        "wide": np.int64(2**40 + 1),
+        "huge": 2**63,
+        "one": 1,
+    }
     call |= {"factor": 1.5, "BLOCK": 64, "flag": 0.0}
     guarded.clear_cache()
     guarded[(1,)](**call)
@@ -245,15 +257,34 @@ def changes(call) -> list[dict]:
     x, y, z = call["x"], call["y"], call["z"]
     made: list[dict] = [{"num_warps": 2}]
     made += [{name: AnotherTensor(call[name].array)} for name in "xyz"]
-    made += [{"n": np.int32(48)}, {"wide": int(call["wide"])}, {"huge": np.uint64(2**63)}, {"one": True}]
+    made += [
+        {"n": np.int32(48)},
+        {"row": np.int32(40)},
+        {"row": 2**31 + 8},
+        {"wide": int(call["wide"])},
+        {"huge": np.uint64(2**63)},
+        {"one": True},
+    ]
     made += [{"factor": np.float32(1.5)}, {"BLOCK": np.int64(64)}, {"flag": np.float64(0.0)}]
     made += [{name: CudaTensor(call[name].array, dtype="torch.int32")} for name in "xyz"]
     made += [{name: CudaTensor(call[name].array, "cpu")} for name in "xyz"]
     made += [{"x": CudaTensor(x.array[1:])}, {"y": CudaTensor(y.array[2:])}, {"z": CudaTensor(z.array[3:])}]
-    made += [{"n": 2**31}, {"n": -(2**31) - 16}, {"n": 49}, {"n": 1}, {"one": 2}, {"one": 2**32 + 1}]
+    made += [
+        {"n": 2**31},
+        {"n": -(2**31) - 16},
+        {"n": 49},
+        {"n": 40},
+        {"n": 1},
+        {"row": 48},
+        {"row": 44},
+        {"row": 1},
+        {"one": 2},
+        {"one": 2**32 + 1},
+    ]
     made += [
         {"wide": np.int64(5)},
         {"wide": np.int64(2**40)},
+        {"wide": np.int64(2**40 + 8)},
         {"huge": 2**63 - 16},
         {"huge": 2**64},
         {"huge": 2**63 + 1},

@@ -60,13 +60,13 @@ def launch(grid, /, *args, **keywords):
 """
 
 # Guards of integers, {0} being one where it is read first and {1} from then on: their types, and what they are to the
-# specialiser: 1, a multiple of 16, or neither. 1 needs no guard of its type.
+# specialiser (``integer_hint``): 1, a multiple of 16, one of 8 alone, or none. 1 needs no guard of its type.
 _RANGES = {
     "i32": f"{-(2**31)} <= {{0}} < {2**31}",
     "i64": f"{-(2**63)} <= {{0}} < {2**63} and not {-(2**31)} <= {{1}} < {2**31}",
     "u64": f"{2**63} <= {{0}} < {2**64}",
 }
-_HINTS = {1: "{0} == 1", 16: "not {1} & 15", 0: "{1} & 15 and {1} != 1"}
+_HINTS = {1: "{0} == 1", 16: "not {1} & 15", 8: "{1} & 15 == 8", None: "{1} & 7 and {1} != 1"}
 # What reading and comparing the values of another form of call may raise.
 _MISFITS = (KeyError, ValueError, TypeError, OverflowError)
 

@@ -18,7 +18,7 @@ from refcompiler.config import backend_setting
 from refcompiler.ir.types import I32, I64, U64
 from refcompiler.jit.compiled import CompiledKernel
 from refcompiler.jit.launch_text import Value, launch_function
-from refcompiler.jit.specialize import Argument, constexpr_key
+from refcompiler.jit.specialize import Argument, constexpr_key, integer_hint
 from refcompiler.runtime import gpu
 from refcompiler.runtime.arrays import DeviceReader, device_reader
 
@@ -29,12 +29,12 @@ _OTHER_NUMBERS = frozenset({float, bool, np.bool_, np.float16, np.float32, np.fl
 _EXACT = frozenset({int, bool, str, type(None)})  # of one type, equal means the same; not so floats
 
 
-def _kind_of(value: int) -> tuple[str, int]:
+def _kind_of(value: int) -> tuple[str, int | None]:
     """The type and hint of an integer argument; OverflowError for one that no type holds."""
     number = int(value)
     for dtype in (I32, I64, U64):
         if dtype.min_int <= number <= dtype.max_int:
-            return dtype.name, 1 if number == 1 else 16 if number % 16 == 0 else 0
+            return dtype.name, integer_hint(number)
     raise OverflowError(value)
 
 

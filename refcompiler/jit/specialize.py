@@ -18,6 +18,9 @@ from refcompiler.runtime.arrays import ArrayInfo, describe, dtype_name, is_array
 _CLAUSES = {"launch.dtype": "program.arguments#E8", "launch.strides": "program.arguments#E9"}
 # What a launch may say beside the kernel's own arguments; the pipeline has them.
 OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz", "debug", "profile", "maxnreg")
+# What a launch tells of an integer, the first that divides it: 16 as upstream does; rows of 8, 24, 40 ... elements of
+# 16 bits begin at multiples of 16 bytes as well.
+DIVISORS = (16, 8)
 _STATIC = (constexpr, dtype, pointer_type, block_type)
 
 
@@ -151,7 +154,7 @@ def _classify(source: KernelSource, argument: Argument) -> None:
     elif isinstance(value, int | np.integer):
         argument.type = forced or _integer_type(source, parameter, int(value))
         if isinstance(argument.type, DType) and argument.type.is_int:
-            argument.hint = 1 if value == 1 else 16 if value % 16 == 0 else None
+            argument.hint = integer_hint(int(value))
     elif isinstance(value, float | np.floating):
         argument.type = forced or F32
     elif is_array(value):
@@ -173,6 +176,11 @@ def _classify(source: KernelSource, argument: Argument) -> None:
         raise LaunchError(
             "program.arguments#E2", f"argument `{parameter.name}` of kernel {source.name} must be {argument.type}"
         )
+
+
+def integer_hint(value: int) -> int | None:
+    """What a launch tells the compiler of an integer: that it is 1, or a divisor of it; None: nothing."""
+    return 1 if value == 1 else next((divisor for divisor in DIVISORS if value % divisor == 0), None)
 
 
 def _forced_type(annotation: str | None) -> DType | PointerType | None:
