@@ -7,6 +7,7 @@ import pytest
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.analysis.register_plan import RegisterPlan
+from refcompiler.target import target
 
 BF16 = ml_dtypes.bfloat16
 
@@ -87,6 +88,7 @@ def compiled(kernel, options, constexprs, types="a:*bf16:16,b:*bf16:16,c:*bf16:1
         ((200, 136, 136), (64, 64, 64), 4, 2),  # clipped at every edge, more tiles than programs
         ((192, 72, 0), (64, 64, 64), 4, 3),  # a loop that does not run
         ((128, 128, 256), (128, 64, 32), 8, 4),  # two warpgroups, narrower rows
+        ((100, 400, 32), (64, 256, 32), 4, 2),  # a buffer for each of four parts of the result
     ],
 )
 def test_tiles(shape, block, warps, stages, turned):
@@ -226,6 +228,16 @@ def test_products_are_rotated_where_registers_hold_both(columns, rotated):
     assert "roles" in kernel.asm["simt"] and kernel.asm["simt"].count("wgmma ") == 2 + rotated
     (said,) = [r for r in kernel.remarks if r.step == "rotate_products"]
     assert said.applied is rotated and ("registers do not hold both" in said.message) is not rotated
+
+
+@pytest.mark.parametrize(("stages", "buffers"), [(2, 4), (3, 4), (4, 2)])
+def test_parts_of_a_result_wait_for_no_buffer_where_there_is_room(stages, buffers):
+    constexprs = {"BM": 128, "BN": 256, "BK": 64, "TURNED": False}
+    kernel = compiled(tiles, {"num_warps": 8, "num_stages": stages}, constexprs)
+    assert [op.buffers for op in kernel.level("laid_out").walk() if op.name == "bulk_store"] == [buffers]
+    waits = [op for op in kernel.level("simt").walk() if op.name == "bulk_wait"]
+    assert len(waits) == 2 + 4 - buffers  # before the first part, before a buffer is used again, and at the end
+    assert kernel.level("simt").attrs["shared_bytes"] <= target("sm_90a").shared_bytes_per_block
 
 
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])

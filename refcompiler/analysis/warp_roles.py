@@ -22,6 +22,7 @@ from refcompiler.remarks import Refusal, remark
 STEP = "specialize_warps"  # the pass that remarks are of
 FETCHING_WARPS = 4  # registers are given out by warpgroups; one thread does the work
 BARRIER_BYTES = 16  # of one slot: full, empty
+BUFFERS = 2  # of a block that is copied out, at least
 
 
 @dataclass
@@ -60,7 +61,7 @@ class RolePlan:
     joined: set[Op]  # products that are waited for together with the next one, which does not need them
     addresses: set[Op]  # what the fetching warps compute
     carried: dict[Op, list[int]]  # per loop the slots that addresses need
-    bulk_stores: set[Op]
+    bulk_stores: dict[Op, int]  # and their buffers
     disjoint: list[tuple[str, str]]  # parameters whose arrays have to be apart
 
     def group_of(self, op: Op) -> Group | None:
@@ -146,7 +147,8 @@ class _Planner:
         joined = self.joined(dots - chains)
         self.check_registers(loads, dots)
         self.tell(dots, groups, rings)
-        return RolePlan(groups, rings, dots, chains, joined, addresses, carried, stores, sorted(disjoint))
+        buffers = self.buffers(rings, stores)
+        return RolePlan(groups, rings, dots, chains, joined, addresses, carried, buffers, sorted(disjoint))
 
     def check_registers(self, loads: Container[Op | None], dots: set[Op]) -> None:
         """Raise Refused where a product and what outlives it need more registers than threads have: ptxas would
@@ -271,7 +273,7 @@ class _Planner:
     def set_stages(self, rings: list[RingPlan], stores: set[Op]) -> None:
         """Give rings in loops the stages asked for, or as many as there is room for. Raises Refused where there is
         none."""
-        room = self.context.target.shared_bytes_per_block - self.bytes_besides(stores)
+        room = self.room(stores)
         looped = [r for r in rings if any(isinstance(g.block.owner, Op) for g in r.groups)]
         for ring in looped:
             ring.stages = self.context.options.num_stages
@@ -285,9 +287,25 @@ class _Planner:
                 )
             deepest.stages -= 1
 
+    def buffers(self, rings: list[RingPlan], stores: set[Op]) -> dict[Op, int]:
+        """How many buffers each store has: one for each part where there is room, so that no part waits for another."""
+        room = self.room(stores) - sum(r.bytes * r.stages for r in rings)
+        found = {}
+        for store in [op for op in self.func.walk() if op in stores]:
+            rows, columns = shape_of(store.value.type)[-2:]
+            parts = columns * element_of(store.value.type).itemsize // COPIED_BYTES
+            more = max(0, min(parts - BUFFERS, room // (rows * COPIED_BYTES)))
+            room -= more * rows * COPIED_BYTES
+            found[store] = BUFFERS + more
+        return found
+
+    def room(self, stores: set[Op]) -> int:
+        """The shared memory for rings, in bytes."""
+        return self.context.target.shared_bytes_per_block - self.bytes_besides(stores)
+
     def bytes_besides(self, stores: set[Op]) -> int:
-        """The shared memory that what happens outside of the rings may take, in bytes."""
-        copied = sum(2 * shape_of(s.value.type)[-2] * COPIED_BYTES for s in stores)
+        """The shared memory that what happens outside of the rings takes at least, in bytes."""
+        copied = sum(BUFFERS * shape_of(s.value.type)[-2] * COPIED_BYTES for s in stores)
         others = [
             op.value.type for op in self.func.walk() if op.name in ("store", "descriptor_store") and op not in stores
         ]

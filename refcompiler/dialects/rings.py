@@ -161,10 +161,12 @@ class WarpgroupWait(Op, name="warpgroup_wait", effects={"wgmma"}, levels=BLOCKS)
 
 class BulkStore(BoxAccess, name="bulk_store", effects={"write"}, levels=BLOCKS):
     """Write the last operand to the box of a descriptor that begins at the offsets before it, by copies that go on
-    after the op; all are complete when the program ends, and nothing that it does later may depend on them."""
+    after the op; all are complete when the program ends, and nothing that it does later may depend on them. So many
+    ``buffers`` take parts of 128 bytes a row in turn."""
 
     descriptor = operand()
     rest = operand(variadic=True)
+    buffers = attr(int, 2)
     whole_descriptors = True
 
     @property
@@ -182,6 +184,7 @@ class BulkStore(BoxAccess, name="bulk_store", effects={"write"}, levels=BLOCKS):
     def verify(self, require) -> None:
         self.require_offsets(require, self.offsets)
         require(self.fits(), "ir.type", lambda: f"a box of {self.box} cannot hold {self.block}")
+        require(self.buffers > 1, "ir.attribute", lambda: f"a copy goes on beside the next, in {self.buffers} buffers")
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:

@@ -123,7 +123,7 @@ def tensor_map(state: Lowering, made: MakeDescriptor, box: tuple[int, ...]) -> V
 
 @lowers("bulk_store")
 def lower_bulk_store(state: Lowering, op: BulkStore) -> None:
-    """Part after part of the columns goes to one of two buffers, from which one thread has it copied out."""
+    """Part after part of the columns goes to one of the buffers, from which one thread has it copied out."""
     layout, element = layout_of(op.value), element_of(op.value.type)
     rows, columns = layout.shape[-2:]
     wide = swizzle_bytes(columns * element.itemsize) // element.itemsize
@@ -133,22 +133,22 @@ def lower_bulk_store(state: Lowering, op: BulkStore) -> None:
     shared = swizzled((rows, wide), element.itemsize)
     access = store_access(part, shared, element.itemsize, matrices=moves_matrices(element))
     buffer = state.op(
-        "shared_alloc", types=[SharedType(element, 2 * rows * wide)], alignment=1024, synchronized="mbarrier"
+        "shared_alloc", types=[SharedType(element, op.buffers * rows * wide)], alignment=1024, synchronized="mbarrier"
     )
     value, elected = state.vector(op.value), state.op("cmp_eq", state.thread, state.constant(0))
     *before, column = map(state.value, op.offsets)
     at = [offset[-1] // wide for offset in register_offsets(layout)]
     for box in range(columns // wide):
-        half = state.constant(box % 2 * rows * wide)
-        if box != 1:  # the copy before the last one has read its buffer; those of ops before this one are complete
-            state.builder.op("bulk_wait", pending=1 if box else 0, read=bool(box))
+        place = state.constant(box % op.buffers * rows * wide)
+        if box == 0 or box >= op.buffers:  # copies of ops before this one are complete; one has read its buffer
+            state.builder.op("bulk_wait", pending=op.buffers - 1 if box else 0, read=bool(box))
             state.builder.op("named_barrier", id=1, threads=state.num_warps * 32)
         registers = [r for r in range(layout.num_registers) if at[r] == box]
-        store(state, buffer, half if box % 2 else None, access, state.pick(value, registers))
+        store(state, buffer, place if box % op.buffers else None, access, state.pick(value, registers))
         state.builder.op("fence_proxy_async")
         state.builder.op("named_barrier", id=1, threads=state.num_warps * 32)
         to = state.op("add", column, state.constant(box * wide)) if box else column
-        state.builder.op("tma_store", map_, *before, to, buffer, half, elected, box=shape)
+        state.builder.op("tma_store", map_, *before, to, buffer, place, elected, box=shape)
         state.builder.op("bulk_commit")
 
 

@@ -100,7 +100,7 @@ class _Assigner:
         elif op.name == "bulk_store":
             shape = shape_of(op.value.type)
             value = self.get(op.value, wgmma_accumulator(shape[-2:], self.num_warps // 4).reshape(shape))
-            self.emit(self.block, op.name, *map(self.anywhere, op.operands[:-1]), value, like=op)
+            self.emit(self.block, op.name, *map(self.anywhere, op.operands[:-1]), value, like=op, **op.attrs)
         elif op.name == "butterfly":
             new = self.emit(self.block, op.name, self.get(op.x, self.homes.of(op.result)), like=op, **op.attrs)
             self.values[op.result] = new.result

@@ -195,7 +195,8 @@ class _Computing(_Role):
 
     def other(self, op: Op) -> None:
         if op in self.plan.bulk_stores:
-            self.build.op("bulk_store", *map(self.get, op.operands)).spans = op.spans
+            buffers = self.plan.bulk_stores[op]
+            self.build.op("bulk_store", *map(self.get, op.operands), buffers=buffers).spans = op.spans
         elif op in self.plan.dots:
             self.product(op)
         else:
