@@ -20,6 +20,7 @@ from refcompiler.passes.cse import cse
 from refcompiler.passes.dce import dce
 from refcompiler.passes.decide_comparisons import decide_comparisons
 from refcompiler.passes.delay_shared_loads import delay_shared_loads
+from refcompiler.passes.divide_over_ctas import divide_over_ctas
 from refcompiler.passes.drop_box_axes import drop_box_axes
 from refcompiler.passes.expand_descriptors import expand_descriptors
 from refcompiler.passes.expand_float8 import expand_float8
@@ -38,12 +39,13 @@ from refcompiler.remarks import Remark, recording
 
 @dataclass(frozen=True)
 class Options:
-    """What a launch may choose: warps per program, pipeline stages, contraction to fma, exp2 without subnormal results,
-    checks of ``assert``, the edition of the language, and how many registers a thread may have (None: as many as the
-    compilers like)."""
+    """What a launch may choose: warps per CTA, pipeline stages, CTAs of a cluster that share a program, contraction to
+    fma, exp2 without subnormal results, checks of ``assert``, the edition of the language, and how many registers a
+    thread may have (None: as many as the compilers like)."""
 
     num_warps: int = 4
     num_stages: int = 3
+    num_ctas: int = 1
     enable_fp_fusion: bool = True
     enable_reflect_ftz: bool = False
     debug: bool = False
@@ -107,6 +109,7 @@ LAID_OUT = (
     Pass("fetch_boxes", fetch_boxes, "boxes are fetched ahead only while they are known to be boxes"),
     Pass("expand_descriptors", expand_descriptors, "boxes become accesses that are distributed like any other"),
     Pass("pad_extents", pad_extents, "all that follows distributes powers of two; what runs here has any extents"),
+    Pass("divide_over_ctas", divide_over_ctas, "a cluster holds blocks that are too large for the memory of one CTA"),
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
     Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
     Pass("dce", dce, "what was rematerialised leaves its original without uses"),
@@ -139,6 +142,8 @@ MUST_PRECEDE = (
     ("specialize_warps", "expand_descriptors", "what is a box is not seen any more in pointers and masks"),
     ("expand_descriptors", "pad_extents", "a box of any extents becomes blocks of any extents"),
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
+    ("pad_extents", "divide_over_ctas", "a power of two of elements has equal parts"),
+    ("divide_over_ctas", "assign_layouts", "threads of a CTA hold its part"),
     ("assign_layouts", "copy_ahead", "what is copied is known by the conversions of it"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
     ("expand_float8", "canonicalize", "what the expansion of a literal comes to folds"),
@@ -187,7 +192,7 @@ def _run(stage: str, passes: tuple[Pass, ...], func: Func, context: Context, obs
 
 # What TILESPEC_WITHOUT_PASSES may name: without them code is as right as with them.
 ONLY_FOR_SPEED = frozenset(
-    "cse licm decide_comparisons unwrap_indices form_boxes rotate_products specialize_warps copy_ahead"
+    "cse licm decide_comparisons unwrap_indices form_boxes rotate_products specialize_warps divide_over_ctas copy_ahead"
     " delay_shared_loads".split()
 )
 

@@ -8,8 +8,10 @@ import refcompiler as triton
 from conformance.cli import main
 from refcompiler import pipeline
 from refcompiler.errors import LaunchError
+from refcompiler.kernels.softmax import softmax_kernel
 from tests.test_specialize_warps import numbers, pointers, product, scores, tiles
 
+ROWS = "x:*f32:16,out:*f32:16,stride:i32:16,n:i32:16"
 MATRICES = "a:*bf16:16,b:*bf16:16,c:*f32:16,M:i32,N:i32:16,K:i32:16"
 BUDGETS = {  # pass -> the budgets that its absence exceeds
     "specialize_warps": "kernels.matmul/warpgroups",
@@ -52,6 +54,7 @@ def test_each_pass_does_something(monkeypatch):
 
     def programs():
         made = [triton.jit(k.fn).compile(types, given, num_warps=w) for k, given, types, w in cases]
+        made.append(triton.jit(softmax_kernel.fn).compile(ROWS, {"BLOCK": 1024}, num_ctas=2))
         return [kernel.asm["simt"] for kernel in made]
 
     with_all = programs()

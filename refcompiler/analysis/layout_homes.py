@@ -13,6 +13,7 @@ from refcompiler.layouts import (
     blocked,
     blocked_for,
     contiguous_elements,
+    in_every_thread,
     is_scannable,
     mixes_axis,
     scan,
@@ -174,6 +175,8 @@ class Homes:
             return self.combined(op).slice(op.axis)
         if op.name == "scan":
             return self.combined(op)
+        if op.name == "all_gather":
+            return self.gathered(op)
         if op.name == "butterfly":
             return self.exchanged(op)
         if op.name == "gather":  # not cheap, whatever it is made of
@@ -187,6 +190,13 @@ class Homes:
             return home.transpose(op.order) if op.name == "trans" else home.reshape(result.type.shape)
         homes = (self.of(o) for o in op.operands)
         return next((h for h in homes if h is not None and h.shape == result.type.shape), None)
+
+    def gathered(self, op: Op) -> LinearLayout:
+        """Every thread has of all CTAs what it has of its own."""
+        if not shape_of(op.x.type):
+            return in_every_thread(op.result.type.shape, self.anchors.num_warps)
+        own = self.of(op.x) or self.anchors.of(op.x)
+        return own.expand_dims(0).broadcast(op.result.type.shape)
 
     def combined(self, op: Op) -> LinearLayout:
         """The layout in which the operands of a reduction or a scan are combined."""

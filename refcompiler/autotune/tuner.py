@@ -338,7 +338,7 @@ class Autotuner(Decorated):
     def compile(self, signature: Any, constexprs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """Compile for types with the first configuration; what is given here counts more than the configuration."""
         first = self.configs[0]
-        chosen = {n: v for n, v in first.all_kwargs().items() if n not in first.kwargs and n != "num_ctas"}
+        chosen = {n: v for n, v in first.all_kwargs().items() if n not in first.kwargs}
         return self.fn.compile(signature, {**first.kwargs, **(constexprs or {})}, **{**chosen, **options})
 
 

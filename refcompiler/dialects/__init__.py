@@ -1,13 +1,15 @@
 """The ops, by family; importing this package fills the registry."""
 
-from refcompiler.dialects import atomic, elementwise, laid_out, rings, scf, stages
+from refcompiler.dialects import atomic, clusters, elementwise, laid_out, rings, scf, stages
 from refcompiler.dialects.simt import asynchronous, matrices, registers, roles, tensor_cores, thread, warpgroup
+from refcompiler.dialects.simt import clusters as simt_clusters
 from refcompiler.dialects.simt import memory as simt_memory
 from refcompiler.dialects.tile import descriptor, dot, memory, program, reduction, shape
 
 __all__ = [
     "asynchronous",
     "atomic",
+    "clusters",
     "descriptor",
     "dot",
     "elementwise",
@@ -21,6 +23,7 @@ __all__ = [
     "roles",
     "scf",
     "shape",
+    "simt_clusters",
     "simt_memory",
     "stages",
     "tensor_cores",

@@ -17,8 +17,8 @@ from refcompiler.runtime.abi import KernelABI, Param
 
 @dataclass(frozen=True)
 class Build:
-    """Machine code of one kernel: cubin and PTX, the entry's name, its ABI, threads a block, dynamic shared bytes, and
-    what it takes for granted of its arrays."""
+    """Machine code of one kernel: cubin and PTX, the entry's name, its ABI, threads a block, dynamic shared bytes, how
+    many blocks a program is, and what it takes for granted of its arrays."""
 
     cubin: bytes
     ptx: str
@@ -26,6 +26,7 @@ class Build:
     abi: KernelABI
     threads: int
     shared_bytes: int
+    num_ctas: int = 1  # blocks of the grid that are one program
     disjoint: tuple[tuple[str, str], ...] = ()  # parameters whose arrays must share no byte
 
     def metadata(self) -> dict[str, Any]:
@@ -35,6 +36,7 @@ class Build:
             "abi": self.abi.to_json(),
             "threads": self.threads,
             "shared_bytes": self.shared_bytes,
+            "num_ctas": self.num_ctas,
             "disjoint": [list(pair) for pair in self.disjoint],
         }
 
@@ -71,6 +73,7 @@ def stored(key: str) -> Build | None:
         abi,
         meta["threads"],
         meta["shared_bytes"],
+        meta["num_ctas"],
         tuple(map(tuple, meta["disjoint"])),
     )
 
@@ -84,7 +87,8 @@ def build(text: str, simt: Func, tile: Func, arch: str, backend: str, options: A
     threads = int(simt.attrs["threads"])
     shared = int(simt.attrs.get("shared_bytes", 0))
     abi = kernel_abi(tile, tensor_maps(simt), any(op.name == "griddep_wait" for op in simt.walk()))
-    made = Build(artifacts.cubin, artifacts.ptx, entry, abi, threads, shared, simt.attrs.get("disjoint", ()))
+    ctas = int(simt.attrs.get("num_ctas", 1))
+    made = Build(artifacts.cubin, artifacts.ptx, entry, abi, threads, shared, ctas, simt.attrs.get("disjoint", ()))
     shared_cache().put(key, made.cubin, made.metadata())
     shared_cache().put(_ptx_key(key), made.ptx.encode())
     return made

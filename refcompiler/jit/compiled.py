@@ -325,7 +325,8 @@ class CompiledKernel:
 
         made = self.build
         args = [values[p.name] for p in made.abi.visible]
-        runtime.launch(self.function, grid, made.threads, args, stream, made.shared_bytes)
+        x, y, z = grid
+        runtime.launch(self.function, (x * made.num_ctas, y, z), made.threads, args, stream, made.shared_bytes)
 
     @cached_property
     def function(self) -> Any:

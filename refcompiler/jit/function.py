@@ -25,7 +25,7 @@ from refcompiler.jit.specialize import OPTIONS, Argument, bind, constexpr_key, s
 from refcompiler.target import DEFAULT_TARGET, target
 
 # Accepted for source compatibility; they change no value, and this compiler has no use for them yet.
-_IGNORED_OPTIONS = frozenset({"num_ctas", "sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
+_IGNORED_OPTIONS = frozenset({"sanitize_overflow", "launch_cooperative_grid", "launch_pdl"})
 # Keywords of a launch that are neither arguments of the kernel nor options of the compiler.
 _OF_THE_LAUNCH = ("stream", "warmup", "backend")
 
@@ -301,6 +301,9 @@ def _options(given: dict[str, Any]) -> Any:
     stages = given.get("num_stages", 3)
     if isinstance(stages, bool) or not isinstance(stages, int) or stages < 0:
         raise LaunchError("program.arguments#E2", f"num_stages is a non-negative integer, found {stages!r}")
+    ctas = given.get("num_ctas", 1)
+    if isinstance(ctas, bool) or not isinstance(ctas, int) or ctas not in (1, 2, 4, 8):
+        raise LaunchError("program.arguments#E2", f"num_ctas is 1, 2, 4 or 8, found {ctas!r}")
     registers = given.get("maxnreg")
     if registers is not None and (isinstance(registers, bool) or not isinstance(registers, int) or registers <= 0):
         raise LaunchError("program.arguments#E2", f"maxnreg is a positive integer, found {registers!r}")

@@ -18,14 +18,14 @@ def resolve_grid(grid: Grid, meta: dict[str, Any], kernel: str) -> tuple[int, in
     return extents(grid(meta) if callable(grid) else grid, kernel)
 
 
-def extents(grid: int | Sequence[int], kernel: str) -> tuple[int, int, int]:
-    """As ``resolve_grid``, of a grid that is no function."""
+def extents(grid: int | Sequence[int], kernel: str, ctas: int = 1) -> tuple[int, int, int]:
+    """As ``resolve_grid``, of a grid that is no function, of programs that are ``ctas`` blocks each."""
     axes = (grid,) if isinstance(grid, int | np.integer) else grid
     if not isinstance(axes, tuple | list) or not 1 <= len(axes) <= 3:
         raise _wrong(kernel, grid)
     if any(isinstance(n, bool) or not isinstance(n, int | np.integer) for n in axes):
         raise _wrong(kernel, grid)
-    for axis, (extent, limit) in enumerate(zip(axes, LIMITS, strict=False)):
+    for axis, (extent, limit) in enumerate(zip(axes, (LIMITS[0] // ctas, *LIMITS[1:]), strict=False)):
         if not 0 <= extent <= limit:
             raise LaunchError(
                 "program.grid#E2",

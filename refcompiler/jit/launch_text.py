@@ -40,7 +40,7 @@ def launch(grid, /, *args, **keywords):
     if type(grid) is tuple and len(grid) == 1 and type(x := grid[0]) is int and 0 < x <= {limit}:
         y = z = 1
     else:
-        x, y, z = extents(grid, {name})
+        x, y, z = extents(grid, {name}, {ctas})
         if not x * y * z:
             return kernel
     try:
@@ -49,9 +49,9 @@ def launch(grid, /, *args, **keywords):
         buffer = new_buffer(abi)
     stream = {stream}
     try:
-        pack(buffer.memory, 0, {numbers}x, y, z, {threads}, 1, 1, {shared_bytes}, stream)
+        pack(buffer.memory, 0, {numbers}{x}, y, z, {threads}, 1, 1, {shared_bytes}, stream)
     except unpackable:
-        pack(buffer.memory, 0, *converted(function, [{numbers}]), x, y, z, {threads}, 1, 1, {shared_bytes}, stream)
+        pack(buffer.memory, 0, *converted(function, [{numbers}]), {x}, y, z, {threads}, 1, 1, {shared_bytes}, stream)
     status = queue(buffer.config, handle, buffer.arguments, None)
     if status:
         queue_again(function, buffer, status)
@@ -176,7 +176,7 @@ class LaunchText:
         """The whole text, for calls of which functions of the grid see the values by name and ``meta``."""
         by_name = {value.name: self.number(a, value) for a, value in self.values}
         numbers = [by_name[param.name] for param in kernel.build.abi.visible]
-        maps = kernel.function.tensor_maps
+        maps, ctas = kernel.function.tensor_maps, kernel.build.num_ctas
         if maps is not None:
             numbers.append(f"*{self.name(maps.encoded)}([{', '.join(numbers)}])")
         seen = ", ".join(f"{self.name(value.name)}: {a}" for a, value in self.values)
@@ -184,7 +184,9 @@ class LaunchText:
             positional="".join(f"{a}, " for a, value in self.values if not value.keyword) or "()",
             named="; ".join(f"{a} = keywords[{self.name(v.name)}]" for a, v in self.values if v.keyword) or "pass",
             guards="\n            and ".join(self.guards),
-            limit=LIMITS[0],
+            limit=LIMITS[0] // ctas,
+            ctas=ctas,
+            x=f"{ctas} * x" if ctas > 1 else "x",
             meta=f"{{{seen}}} | {self.name(meta)}",
             name=self.name(kernel.name),
             stream=self.stream(),

@@ -17,7 +17,16 @@ from refcompiler.runtime.arrays import ArrayInfo, describe, dtype_name, is_array
 
 _CLAUSES = {"launch.dtype": "program.arguments#E8", "launch.strides": "program.arguments#E9"}
 # What a launch may say beside the kernel's own arguments; the pipeline has them.
-OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion", "enable_reflect_ftz", "debug", "profile", "maxnreg")
+OPTIONS = (
+    "num_warps",
+    "num_stages",
+    "num_ctas",
+    "enable_fp_fusion",
+    "enable_reflect_ftz",
+    "debug",
+    "profile",
+    "maxnreg",
+)
 # What a launch tells of an integer, the first that divides it: 16 as upstream does; rows of 8, 24, 40 ... elements of
 # 16 bits begin at multiples of 16 bytes as well.
 DIVISORS = (16, 8)

@@ -14,7 +14,15 @@ from refcompiler.layouts.addressing import (
     register_offsets,
     vector_groups,
 )
-from refcompiler.layouts.constructors import blocked, blocked_for, outer_product, row_major, swizzle_bytes, swizzled
+from refcompiler.layouts.constructors import (
+    blocked,
+    blocked_for,
+    in_every_thread,
+    outer_product,
+    row_major,
+    swizzle_bytes,
+    swizzled,
+)
 from refcompiler.layouts.conversion import Conversion, Shuffle, ShuffleRound, Swap, broadcast, conversion
 from refcompiler.layouts.linear import LinearLayout
 from refcompiler.layouts.reduction import Reduction, mixes_axis, reduction
@@ -57,6 +65,7 @@ __all__ = [
     "pieces_of",
     "reduction",
     "register_offsets",
+    "in_every_thread",
     "row_major",
     "scan",
     "shared_access",

@@ -118,6 +118,16 @@ def outer_product(shape: Sequence[int], num_warps: int) -> LinearLayout:
     return blocked(shape, [*ones, *own], [*ones, *lanes], [*outer, down, rest // down])
 
 
+def in_every_thread(shape: Sequence[int], num_warps: int) -> LinearLayout:
+    """The layout in which each thread has all elements, in row-major order of its registers.
+
+    >>> in_every_thread((4,), num_warps=2)(register=3, lane=7, warp=1)
+    (3,)
+    """
+    registers = [1 << bit for bit in range(sum(map(log2, shape)))]
+    return LinearLayout.packed(shape, {"register": registers, "lane": [0] * LANE_BITS, "warp": [0] * log2(num_warps)})
+
+
 def row_major(shape: Sequence[int]) -> LinearLayout:
     """The shared layout in which offset i is the i-th element in row-major order.
 

@@ -2,6 +2,7 @@
 
 from refcompiler.lowering import (
     atomic,
+    clusters,
     control,
     dot,
     elementwise,
@@ -19,6 +20,7 @@ __all__ = [
     "LOWERINGS",
     "Lowering",
     "atomic",
+    "clusters",
     "control",
     "dot",
     "elementwise",

@@ -120,6 +120,14 @@ class Lowering:
             self._thread = op.result
         return self._thread
 
+    def begin_cluster(self) -> None:
+        """Let no CTA write to another one before that one runs."""
+        if not any(op.name == "cluster_barrier" for op in self.new.body.ops):
+            with self.builder.inside(self.new.body):
+                op = self.builder.op("cluster_barrier")
+            self.new.body.ops.remove(op)
+            self.new.body.ops.insert(0, op)
+
     def thread_function(self, pieces: Iterable[Piece]) -> Value | None:
         """The xor of the pieces at this thread; None where there are none."""
         total: Value | None = None

@@ -91,6 +91,8 @@ class _Assigner:
             self.gather(op)
         elif isinstance(op, Dot):
             self.dot(op)
+        elif op.name == "all_gather":
+            self.at_home(op, [self.anywhere(op.x)])
         elif op.name == "ring_take":
             self.at_home(op, op.operands)
         elif op.name == "warpgroup_dot":

@@ -37,7 +37,8 @@ def insert_barriers(func: Func, context: Any = None) -> None:
 
     An asynchronous access stays pending until it was waited for and a barrier follows. Copies of boxes and matrix
     products are followed in shared memory only. Inside a role the barrier is a named one, of that role's warps;
-    accesses of two roles are left to the program.
+    accesses of two roles are left to the program. Where CTAs of a cluster may meet, in a buffer that others write to or
+    in global memory, the barrier is that of the cluster.
     """
     pass_ = _Barriers(func)
     pass_.block(func.body, frozenset())
@@ -60,6 +61,11 @@ class _Access:
     def shared(self) -> bool:
         return isinstance(self.place.type, SharedType)
 
+    @property
+    def by_cluster(self) -> bool:
+        """Whether CTAs of a cluster meet in this buffer."""
+        return self.shared and self.place.owner.attrs.get("synchronized") == "cluster"
+
     def after(self, op: Op) -> _Access | None:
         """What becomes of it by ``op``, which may make groups or wait; None where it needs no barrier any more."""
         commits, waits = _FLIGHTS[self.op.name]
@@ -77,7 +83,7 @@ def _accesses(op: Op) -> list[_Access]:
     flight = 0 if op.name in _FLIGHTS else _LANDED
     found = []
     for place in dict.fromkeys(o for o in op.operands if o is not None and isinstance(o.type, SharedType)):
-        if place.owner.attrs.get("synchronized") in ("barrier", "thread") and op.effects & {
+        if place.owner.attrs.get("synchronized") in ("barrier", "cluster", "thread") and op.effects & {
             "read_shared",
             "write_shared",
         }:
@@ -91,7 +97,8 @@ class _Barriers:
     def __init__(self, func: Func):
         self.noalias = bool(func.attrs.get("noalias"))
         self.disjoint = set(func.attrs.get("disjoint", ()))
-        self.before: set[Op] = set()
+        self.before: dict[Op, bool] = {}  # whether it is a barrier of the cluster
+        self.ctas = func.attrs.get("num_ctas", 1)
         self.func, self.pointers, self.ranges = func, Pointers(func), Ranges(func)
         self.warps = func.attrs.get("num_warps", 1)
         self.taken = {op.id for op in func.walk() if op.name == "named_barrier"}
@@ -103,7 +110,9 @@ class _Barriers:
         """What is pending after ``block``, given what is before; notes the barriers that this needs."""
         for op in block.ops:
             if op.name == "barrier" or (op.name == "named_barrier" and self.orders_all(op)):
-                pending = _in_flight(pending)
+                pending = self.ordered(pending)
+            elif op.name == "cluster_barrier":
+                pending = self.ordered(pending, cluster=True)
             elif op.name == "if":
                 pending = self.block(op.then, pending) | self.block(op.orelse, pending)
             elif isinstance(op, Roles):
@@ -117,10 +126,25 @@ class _Barriers:
 
     def access(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
         accesses = _accesses(op)
-        if op in self.before or any(self.conflict(p, a) for a in accesses for p in pending):
-            self.before.add(op)
-            pending = _in_flight(pending)
+        pending = self.separate(op, accesses, pending)
         return pending | frozenset(accesses)
+
+    def separate(self, op: Op, accesses: list[_Access], pending: frozenset[_Access]) -> frozenset[_Access]:
+        """What is pending where ``op`` begins, after a barrier if any of its accesses needs one."""
+        conflicts = [(p, a) for a in accesses for p in pending if self.conflict(p, a)]
+        if not conflicts and op not in self.before:
+            return pending
+        cluster = self.before.get(op, False) or any(self.is_wide(p) or self.is_wide(a) for p, a in conflicts)
+        self.before[op] = cluster
+        return self.ordered(pending, cluster)
+
+    def is_wide(self, access: _Access) -> bool:
+        """Whether the other access may be of another CTA of the cluster."""
+        return access.by_cluster or (self.ctas > 1 and not access.shared)
+
+    def ordered(self, pending: frozenset[_Access], cluster: bool = False) -> frozenset[_Access]:
+        """What is pending after a barrier: what was not waited for, and after one of a CTA what other CTAs meet."""
+        return frozenset(p for p in pending if p.flight != _LANDED or (not cluster and self.is_wide(p)))
 
     def orders_all(self, op: Op) -> bool:
         """Whether all threads that run this code meet at a named barrier."""
@@ -129,9 +153,7 @@ class _Barriers:
     def roles(self, op: Roles, pending: frozenset[_Access]) -> frozenset[_Access]:
         """All threads meet before roles that touch what is pending; inside, each role keeps its own accounts."""
         inside = [a for region in op.regions for inner in region.walk() for a in _accesses(inner)]
-        if op in self.before or any(self.conflict(p, a) for a in inside for p in pending):
-            self.before.add(op)
-            pending = _in_flight(pending)
+        pending = self.separate(op, inside, pending)
         after: frozenset[_Access] = pending
         for number, (region, (first, end)) in enumerate(zip(op.regions, op.ranges(self.warps), strict=True)):
             self.role = (self.free_barrier(op, number + 1), (end - first) * WARP)
@@ -148,10 +170,10 @@ class _Barriers:
     def loop(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
         """What is pending after a loop: what it needs against accesses before it is one barrier there, if that makes
         fewer in each iteration."""
-        ordered = _in_flight(pending)
         if op in self.before:
-            return self.iterations(op, ordered)
-        outside = set(self.before)
+            return self.iterations(op, self.ordered(pending, self.before[op]))
+        ordered = self.ordered(pending)
+        outside = dict(self.before)
         after = self.iterations(op, pending)
         if pending == ordered or self.before == outside:
             return after
@@ -160,7 +182,7 @@ class _Barriers:
         if len(together) <= len(self.before):
             self.before = together
             return after
-        self.before.add(op)
+        self.before[op] = False
         return after_barrier
 
     def iterations(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
@@ -271,16 +293,11 @@ class _Barriers:
                 id, threads = self.named[op]
                 ops.append(OPS["named_barrier"](id=id, threads=threads, span=op.span))
             elif op in self.before:
-                ops.append(OPS["barrier"](span=op.span))
+                ops.append(OPS["cluster_barrier" if self.before[op] else "barrier"](span=op.span))
             for region in op.regions:
                 self.insert(region)
             ops.append(op)
         block.ops = ops
-
-
-def _in_flight(pending: frozenset[_Access]) -> frozenset[_Access]:
-    """What is pending after a barrier: only what was not waited for."""
-    return frozenset(access for access in pending if access.flight != _LANDED)
 
 
 def _defined(loop: Op) -> set[Value]:

@@ -32,9 +32,10 @@ class AgentOrder(Order):
     follow it.
     """
 
-    def __init__(self, first: int, threads: int, now: int, slots: int):
-        super().__init__(first, threads, 1, now, True)
-        self.warps = threads // WARP
+    def __init__(self, first: int, threads: int, now: int, slots: int, cluster: int = 1):
+        super().__init__(first, threads, 1, now, True, cluster)
+        self.lanes = threads * cluster
+        self.warps = self.lanes // WARP
         groups = _KINDS * self.warps + slots
         self.numbers = groups * WARP
         # readers: each warp, the products of each warpgroup, and all other agents
@@ -46,14 +47,14 @@ class AgentOrder(Order):
     # --- numbers
     def agent_of(self, who: np.ndarray | int, kind: int):
         """The agent of a kind that acts for a thread."""
-        return who + kind * self.threads
+        return who + kind * self.lanes
 
     def agent_of_slot(self, slot: int) -> int:
         """The agent that copies what barrier ``slot`` counts."""
-        return self.first + _KINDS * self.threads + slot * WARP
+        return self.first + _KINDS * self.lanes + slot * WARP
 
     def is_agent(self, who: int) -> bool:
-        return self.threads <= who - self.first < self.numbers
+        return self.lanes <= who - self.first < self.numbers
 
     def group(self, who: np.ndarray | int):
         return (who - self.first) // WARP
@@ -62,7 +63,7 @@ class AgentOrder(Order):
     def visible(self, who: np.ndarray, other: np.ndarray) -> np.ndarray:
         mine, its = self.group(who), self.group(other)
         offset = np.asarray(other) - who
-        own = (offset > 0) & (offset % self.threads == 0) & (its < _KINDS * self.warps) & (mine < self.warps)
+        own = (offset > 0) & (offset % self.lanes == 0) & (its < _KINDS * self.warps) & (mine < self.warps)
         return np.where(own, np.maximum(self.seen[mine, its], self.landed[its]), self.seen[mine, its])
 
     def row(self, who: np.ndarray) -> np.ndarray:
@@ -83,7 +84,7 @@ class AgentOrder(Order):
     def unfenced(self, records: Records, places: np.ndarray, who: np.ndarray) -> Conflict | None:
         """What a thread stored that nobody has made known to copies."""
         writer = records.writer[places]
-        kind = (writer - self.first) // self.threads
+        kind = (writer - self.first) // self.lanes
         stored = np.flatnonzero((writer >= self.first) & (kind <= COPIED))
         time = self.fenced[self.group(who[stored]), self.group(writer[stored])]
         late = stored[records.written[places[stored]] > time]

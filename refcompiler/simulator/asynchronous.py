@@ -18,6 +18,7 @@ from refcompiler.dialects.simt.asynchronous import (
     TmaLoad,
     TmaStore,
 )
+from refcompiler.dialects.simt.clusters import StCluster
 from refcompiler.dialects.simt.tensor_maps import CHUNK
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Op, Value
@@ -56,7 +57,7 @@ def order_of(m: Machine) -> AgentOrder:
 
 def granules(op: PtxOp, suffix: str) -> list[int]:
     """The sizes in bytes of what ``op`` accesses in one memory."""
-    if isinstance(op, CpAsync):
+    if isinstance(op, CpAsync) or (isinstance(op, StCluster) and suffix == "_shared"):
         return [element_bytes(op.buffer.type)]
     if isinstance(op, TmaLoad | TmaStore):
         return [element_bytes(op.buffer.type)] + [BARRIER_BYTES] * (suffix == "_shared")
@@ -363,6 +364,8 @@ def _places(m: Machine, op: CpAsync, active: np.ndarray, accesses: int) -> np.nd
         what = f"{m.thread(at // accesses)} has index {int(index[at])} of a buffer of {count} elements"
         raise m.error(op, "exec.shared_memory#E2", what, "index")
     places = index * element_bytes(op.buffer.type) + op.buffer.owner.offset
+    if m.ctas > 1:
+        places += np.arange(m.lanes).repeat(accesses) // m.threads * m.stride
     crooked = active & (places % op.bytes != 0)
     if crooked.any():
         what = f"{m.thread(int(crooked.argmax()) // accesses)} has an offset that is not a multiple of {op.bytes} bytes"

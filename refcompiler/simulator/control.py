@@ -25,6 +25,7 @@ _CLASSES = {
     "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
     **dict.fromkeys(SHUFFLES, "shuffle"),
     "atomic_rmw": "global", "atomic_cas": "global", "barrier": "barrier", "named_barrier": "barrier",
+    "cluster_barrier": "barrier", "st_cluster": "shared",
     "for": "control", "if": "control", "while": "control", "roles": "control", "cast": "conversion",
 }  # fmt: skip
 
@@ -35,7 +36,7 @@ def instruction_class(op: Op) -> tuple[str, int]:
         return "", 0
     if isinstance(op, MmaSync | Wgmma):
         return "tensor", op.instructions
-    if isinstance(op, PtxOp | WgmmaWait):
+    if isinstance(op, PtxOp | WgmmaWait) and op.name not in _CLASSES:
         return ("asynchronous", registers_of(op.index) if op.name == "cp_async" else 1)
     if op.name in _CLASSES:
         data = op.results[0] if op.results else None

@@ -78,7 +78,7 @@ def barrier(op: Op) -> Step:
                     f"divergent barrier: {m.thread(cta * m.threads + present)} waits, thread {missing} never comes",
                     notes=[f"{int(active[cta].sum())} of {m.threads} threads come to this barrier"],
                 )
-        m.order.barrier(np.arange(m.lanes // WARP) if m.order.warps_apart else np.flatnonzero(here))
+        m.order.meet(np.flatnonzero(here))
         if m.counts is not None:
             m.counts.barriers += int(here.sum())
 

@@ -14,7 +14,7 @@ from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.dialects.simt.tensor_maps import Placed, tensor_maps, written_through
 from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import DType, PointerType, SharedType
-from refcompiler.simulator import access, atomic, exchange, matrices, tensor_cores, values, warpgroup  # noqa: F401
+from refcompiler.simulator import access, atomic, clusters, exchange, matrices, tensor_cores, values, warpgroup  # noqa: F401
 from refcompiler.simulator.agents import AgentOrder
 from refcompiler.simulator.asynchronous import check_ended, granules
 from refcompiler.simulator.control import Region
@@ -34,6 +34,7 @@ class Program:
     def __init__(self, func: Func):
         self.func, self.region = func, Region(func.body)
         self.threads = int(func.attrs["threads"])
+        self.cluster = int(func.attrs.get("num_ctas", 1))
         self.shared_bytes = int(func.attrs.get("shared_bytes", 0))
         ops = list(func.walk())
         self.warps_apart = uses_roles(ops)
@@ -67,12 +68,15 @@ class Program:
     def order(self, cta: int, ctas: int, now: int) -> Order:
         """What orders accesses of ``ctas`` CTAs, of which ``cta`` is the number of the first."""
         if self.asynchronous:
-            return AgentOrder(cta * self.numbers, self.threads, now, sum(v.type.count for v in self.slots))
-        return Order(cta * self.threads, self.threads, ctas, now, self.warps_apart)
+            slots = sum(v.type.count for v in self.slots)
+            return AgentOrder(cta // self.cluster * self.numbers, self.threads, now, slots, self.cluster)
+        return Order(cta * self.threads, self.threads, ctas, now, self.warps_apart, self.cluster)
 
     @property
     def ctas_at_once(self) -> int:
-        return 1 if self.warps_apart or self.waits else max(1, NUMBERS_AT_ONCE // (self.threads * self.widest))
+        if self.warps_apart or self.waits or self.cluster > 1:
+            return self.cluster
+        return max(1, NUMBERS_AT_ONCE // (self.threads * self.widest))
 
 
 def run(
@@ -93,7 +97,7 @@ def run(
     """
     program = Program(func)
     x, y, z = (*grid, 1, 1)[:3]
-    extents = (x, y, z)
+    extents = (x * program.cluster, y, z)
     arrays = {str(p.name): args[p.name] for p in func.params if isinstance(p.type, PointerType)}
     stored = {i for i, name in enumerate(arrays) if any(str(p.name) == name for p in program.written)}
     memory = GlobalMemory(

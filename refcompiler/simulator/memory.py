@@ -27,33 +27,45 @@ class Order:
 
     Time is the number of barriers so far. Threads are numbered over the whole grid, and ``first`` is the first one
     here. A barrier of a whole CTA orders all its threads, so a group is a CTA, and only its own accesses count. Where
-    warps have roles of their own and meet at named barriers (``warps_apart``, one CTA), a group is a warp.
+    warps have roles of their own and meet at named barriers (``warps_apart``, one CTA), a group is a warp. The CTAs of
+    a ``cluster`` are together what one CTA is otherwise, and each of them is a group, or its warps are.
     """
 
-    def __init__(self, first: int, threads: int, ctas: int, now: int, warps_apart: bool):
+    def __init__(self, first: int, threads: int, ctas: int, now: int, warps_apart: bool, cluster: int = 1):
         self.first, self.threads, self.warps_apart, self.now = first, threads, warps_apart, now + 1
-        self.numbers = threads  # that a CTA has for those who access memory
-        warps = threads // WARP
-        self.rows = warps if warps_apart else 1
-        self.seen = np.full((warps, warps) if warps_apart else (ctas, 1), now, np.int64)
+        self.numbers = threads * cluster  # that a CTA, or a cluster, has for those who access memory
+        self.members = WARP if warps_apart else threads  # threads of a group
+        self.groups_meet = warps_apart or cluster > 1
+        groups = self.numbers // self.members
+        self.rows = groups if self.groups_meet else 1
+        self.seen = np.full((groups, groups) if self.groups_meet else (ctas, 1), now, np.int64)
 
     def visible(self, who: np.ndarray, other: np.ndarray) -> np.ndarray:
         """The time up to which accesses of threads ``other`` of the same CTA are ordered before those of ``who``."""
-        if self.warps_apart:
-            return self.seen[(who - self.first) // WARP, (other - self.first) // WARP]
+        if self.groups_meet:
+            return self.seen[(who - self.first) // self.members, (other - self.first) // self.members]
         return self.seen[(who - self.first) // self.threads, 0]
 
     def row(self, who: np.ndarray) -> np.ndarray | int:
         """Which row of the readers' records belongs to these threads."""
-        return (who - self.first) // WARP if self.warps_apart else 0
+        return (who - self.first) // self.members if self.groups_meet else 0
 
     def readers(self, row: int, last: np.ndarray) -> np.ndarray:
         """A thread of each group of readers whose records row ``row`` has; ``last`` are those it names."""
-        return np.full(last.size, self.first + row * WARP)
+        return np.full(last.size, self.first + row * self.members)
+
+    def meet(self, ctas: np.ndarray) -> None:
+        """All threads of each of these CTAs have met, those of one CTA alone."""
+        if not self.groups_meet:
+            self.barrier(ctas)
+            return
+        groups = self.threads // self.members
+        for cta in ctas:
+            self.barrier(np.arange(cta * groups, (cta + 1) * groups))
 
     def barrier(self, groups: np.ndarray) -> None:
-        """These CTAs, or these warps of the one CTA, have met."""
-        if self.warps_apart:
+        """These CTAs, or these groups of the one CTA or cluster, have met."""
+        if self.groups_meet:
             joined = self.seen[groups].max(axis=0)
             joined[groups] = self.now
             self.seen[groups] = joined

@@ -95,9 +95,9 @@ class SharedAlloc(Op, name="shared_alloc", explicit_type=True, effects={"alloc"}
     """A buffer in the CTA's shared memory; ``offset`` is its first byte once buffers are placed, a multiple of
     ``alignment``.
 
-    ``synchronized`` says what orders its accesses: "barrier" lets the compiler insert them, "program" leaves it to the
-    program, and so does "mbarrier", with which the buffer shares its bytes with no other; with "thread" no element is
-    accessed by two threads.
+    ``synchronized`` says what orders its accesses: "barrier" lets the compiler insert barriers, "cluster" those of the
+    cluster, whose other CTAs write to it; "program" leaves it to the program, and so does "mbarrier"; with "thread" no
+    element is accessed by two threads. With "cluster" and "mbarrier" the buffer shares its bytes with no other.
     """
 
     offset = attr(int, -1)
@@ -107,7 +107,7 @@ class SharedAlloc(Op, name="shared_alloc", explicit_type=True, effects={"alloc"}
     def verify(self, require) -> None:
         power = self.alignment in (16, 32, 64, 128, 256, 512, 1024)
         require(power, "ir.attribute", lambda: f"an alignment is 16 to 1024, got {self.alignment}", "alignment")
-        known = self.synchronized in ("barrier", "program", "mbarrier", "thread")
+        known = self.synchronized in ("barrier", "cluster", "program", "mbarrier", "thread")
         require(known, "ir.attribute", lambda: f"nothing is synchronized by {self.synchronized!r}", "synchronized")
         require(isinstance(self.result.type, SharedType), "ir.type", "shared_alloc gives a shared buffer")
 

@@ -11,20 +11,24 @@ class Instruction:
     """An instruction, or a few, as the text of inline PTX: ``{0}`` stands for the first operand.
 
     ``operands`` are names with their kinds: the address of a "shared" or "global" element, a tensor "map", a "word" of
-    32 bits. ``predicated`` says that a predicate may stand before the text.
+    32 bits, a "long" one of 64. ``predicated`` says that a predicate may stand before the text; ``before`` is done by
+    all threads.
     """
 
     name: str
     text: str
     operands: tuple[tuple[str, str], ...] = ()
     predicated: bool = False
+    before: str = ""
 
     def inline(self, places: Sequence[str], predicate: str = "") -> str:
         """The text with its operands; where the word ``predicate`` is 0 nothing happens."""
-        text = self.text
+        before, text = self.before, self.text
         for number, place in enumerate(places):
-            text = text.replace(f"{{{number}}}", place)
-        return f"{{ .reg .pred p; setp.ne.b32 p, {predicate}, 0; @p {text} }}" if predicate else text
+            before, text = (part.replace(f"{{{number}}}", place) for part in (before, text))
+        if predicate:
+            return f"{{ {before}.reg .pred p; setp.ne.b32 p, {predicate}, 0; @p {text} }}"
+        return f"{{ {before}{text} }}" if before else text
 
 
 _BARRIER = ("barrier", "shared")
@@ -51,11 +55,23 @@ def _tma(word: str, rank: int) -> Instruction:
     return Instruction(f"tma_{word}_{rank}d", text, operands, predicated=True)
 
 
+def _st_cluster(size: int, kind: str) -> Instruction:
+    return Instruction(
+        f"st_cluster_{size}",
+        f"st.shared::cluster.b{8 * size} [there], {{2}};",
+        (("to", "shared"), ("cta", "word"), ("value", kind)),
+        predicated=True,
+        before=".reg .b32 there; mapa.shared::cluster.u32 there, {0}, {1}; ",
+    )
+
+
 # Barriers: without .release.cluster, which would flush the caches of the GPU before each arrival.
 INSTRUCTIONS = {
     i.name: i
     for i in (
         *(_cp_async(size) for size in (4, 8, 16)),
+        _st_cluster(4, "word"),
+        _st_cluster(8, "long"),
         Instruction(
             "mbarrier_init", "mbarrier.init.shared::cta.b64 [{0}], {1};", (_BARRIER, ("arrivals", "word")), True
         ),

@@ -30,6 +30,7 @@ _KINDS = {
     "global": ("const void*", '"l"({})'),
     "map": ("const TensorMap*", '"l"({})'),
     "word": ("int", '"r"({})'),
+    "long": ("long long", '"l"({})'),
 }
 ASYNCHRONOUS = {
     "shared_address": """static __device__ __forceinline__ unsigned shared_address(const void* p) {

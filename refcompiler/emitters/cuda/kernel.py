@@ -76,7 +76,9 @@ class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
         items = [f"{self.type_of(p)} {self.renderer.names[p]}" for p in self.func.params]
         items += [f"const __grid_constant__ TensorMap {name}" for name in self.maps]
         bounds = f"{self.func.attrs['threads']}, {self.func.attrs.get('min_blocks', 1)}"
-        start = f'extern "C" __global__ void __launch_bounds__({bounds}) {entry_name(self.func)}('
+        ctas = self.func.attrs.get("num_ctas", 1)
+        cluster = f" __cluster_dims__({ctas}, 1, 1)" if ctas > 1 else ""
+        start = f'extern "C" __global__ void __launch_bounds__({bounds}){cluster} {entry_name(self.func)}('
         joined = start + ", ".join(items) + ") {"
         if len(joined) > LINE:
             joined = start + "\n    " + ",\n    ".join(items) + ") {"

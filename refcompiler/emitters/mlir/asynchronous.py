@@ -11,7 +11,13 @@ from refcompiler.ir.types import I32, element_of
 
 MAP = "!llvm.ptr"
 MAP_ATTRIBUTES = "{llvm.byval = !llvm.array<16 x i64>, llvm.align = 64 : i64, nvvm.grid_constant}"
-_KINDS = {"shared": ("i32", "r"), "global": (t.GLOBAL, "l"), "map": (MAP, "l"), "word": ("i32", "r")}
+_KINDS = {
+    "shared": ("i32", "r"),
+    "global": (t.GLOBAL, "l"),
+    "map": (MAP, "l"),
+    "word": ("i32", "r"),
+    "long": ("i64", "l"),
+}
 
 
 @writes("tensor_map")

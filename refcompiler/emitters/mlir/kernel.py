@@ -64,8 +64,11 @@ def emit(func: Func) -> str:
 def _bounds(func: Func, parameters: str, has_maps: bool) -> tuple[str, str]:
     """The first line of the kernel, and how it returns: MLIR's gpu.func takes no tensor map as an argument."""
     name, threads, blocks = entry_name(func), func.attrs["threads"], func.attrs.get("min_blocks", 1)
+    ctas = func.attrs.get("num_ctas", 1)
+    cluster = f", nvvm.cluster_dim = array<i32: {ctas}, 1, 1>" if ctas > 1 else ""
     if has_maps:
         bounds = f"gpu.kernel, nvvm.kernel, nvvm.maxntid = array<i32: {threads}, 1, 1>, nvvm.minctasm = {blocks} : i32"
+        bounds += cluster
         return f"  llvm.func @{name}({parameters}) attributes {{{bounds}}} {{", "    llvm.return"
-    bounds = f"known_block_size = array<i32: {threads}, 1, 1>, nvvm.minctasm = {blocks} : i32"
+    bounds = f"known_block_size = array<i32: {threads}, 1, 1>, nvvm.minctasm = {blocks} : i32{cluster}"
     return f"  gpu.func @{name}({parameters}) kernel attributes {{{bounds}}} {{", "    gpu.return"

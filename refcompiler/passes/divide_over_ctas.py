@@ -1,0 +1,148 @@
+"""Divide the blocks of a program over the CTAs of a cluster, which exchange what reductions leave of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from refcompiler.analysis.common_axes import Axis, CommonAxes
+from refcompiler.ir.builder import Builder
+from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.types import BOOL, I32, BlockType, Type, element_of, shape_of
+
+Rule = Callable[["_Divider", Op], list[Value]]
+_EFFECTS = frozenset({"load", "store", "assert"})
+
+
+def divide_over_ctas(func: Func, context: Any) -> Func | None:
+    """The function for ``num_ctas`` CTAs in a row of the grid for each program: CTA r of a cluster has part r of one
+    axis of every block that has it. None, and nothing changed, where the option asks for one CTA, the target has no
+    clusters, or no axis can be divided.
+
+    Blocks without the axis, and scalars, are the same in all CTAs; the first one stores them. From here on
+    ``program_id`` is the number of a CTA.
+    """
+    ctas = context.options.num_ctas
+    if ctas == 1 or (context.target is not None and not context.target.has_clusters):
+        return None
+    if any(op.effects and (op.name not in _EFFECTS or op.attrs.get("volatile")) for op in func.walk()):
+        return None  # what it does once for each program may not be done by each CTA
+    axes = CommonAxes(func)
+    chosen = axes.choice(ctas)
+    return None if chosen is None else _Divider(func, axes, chosen, ctas).run()
+
+
+class _Divider:
+    """Rebuilds the function with one part of every block that has an axis of the chosen class."""
+
+    def __init__(self, func: Func, axes: CommonAxes, chosen: Axis, ctas: int):
+        self.old, self.axes, self.chosen, self.ctas = func, axes, chosen, ctas
+        params = [Value(p.type, p.name) for p in func.params]
+        attrs = {**func.attrs, "num_ctas": ctas}
+        self.new = Func(func.name, params, func.constexprs, func.hints, attrs, func.level, func.span)
+        self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
+        self.builder = Builder(self.new.body, func.span)
+        place = self.builder.value("program_id", axis=0)
+        self.rank = self.builder.value("and", place, Constant(ctas - 1, I32))
+
+    def run(self) -> Func:
+        self.block(self.old.body)
+        return self.new
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            with self.builder.at(op.span):
+                results = RULES.get(op.name, _Divider.rebuild)(self, op)
+            for old, new in zip(op.results, results, strict=True):
+                if not isinstance(new, Constant):
+                    new.name = old.name
+                self.values[old] = new
+
+    # --- values
+    def axis_of(self, old: Value) -> int | None:
+        """The axis along which CTAs have a part each of a value; None where all have the same."""
+        for axis in range(len(shape_of(old.type))):
+            if self.axes.of(old, axis) == self.chosen:
+                return axis
+        return None
+
+    def divided(self, old: Value) -> Type:
+        axis = self.axis_of(old)
+        if axis is None:
+            return old.type
+        shape = list(old.type.shape)
+        shape[axis] //= self.ctas
+        return BlockType(old.type.element, tuple(shape))
+
+    def get(self, old: Value | None) -> Value | None:
+        return old if old is None or isinstance(old, Constant) else self.values[old]
+
+    def rebuild(self, op: Op, *operands: Value | None, types: list[Type] | None = None, **attrs: Any) -> list[Value]:
+        """The op on the parts of its operands, or on the operands given."""
+        regions = []
+        for old in op.regions:
+            region = Block([Value(self.divided(a), a.name) for a in old.args])
+            self.values.update(zip(old.args, region.args, strict=True))
+            with self.builder.inside(region):
+                self.block(old)
+            regions.append(region)
+        given = list(operands) or [self.get(o) for o in op.operands]
+        types = types or [self.divided(r) for r in op.results]
+        new = self.builder.op(op.name, *given, types=types, regions=regions, **{**op.attrs, **attrs})
+        new.spans = op.spans
+        return new.results
+
+    def is_first(self) -> Value:
+        """Whether this is the first CTA of its cluster."""
+        return self.builder.value("cmp_eq", self.rank, Constant(0, I32))
+
+
+def _program(divide: _Divider, op: Op) -> list[Value]:
+    """The number of the cluster, or of clusters, from that of CTAs."""
+    results = divide.rebuild(op)
+    if op.axis:
+        return results
+    return [divide.builder.value("shr", results[0], Constant(divide.ctas.bit_length() - 1, I32))]
+
+
+def _arange(divide: _Divider, op: Op) -> list[Value]:
+    if divide.axis_of(op.result) is None:
+        return divide.rebuild(op)
+    extent = (op.end - op.start) // divide.ctas
+    (index,) = divide.rebuild(op, end=op.start + extent)
+    start = divide.builder.value("mul", divide.rank, Constant(extent, I32))
+    return [divide.builder.value("add", index, start)]
+
+
+def _store(divide: _Divider, op: Op) -> list[Value]:
+    """What all CTAs have, the first one stores."""
+    if divide.axis_of(op.pointer) is not None:
+        return divide.rebuild(op)
+    operands = [divide.get(o) for o in op.operands]
+    position = [field.name for field in op.operand_fields].index("mask")
+    mask, first = operands[position], divide.is_first()
+    if shape_of(op.pointer.type):
+        first = divide.builder.value("full", first, types=[BlockType(BOOL, op.pointer.type.shape)])
+    operands[position] = first if mask is None else divide.builder.value("and", mask, first)
+    return divide.rebuild(op, *operands)
+
+
+def _reduce(divide: _Divider, op: Op) -> list[Value]:
+    """The parts first; then what is left of all of them, in the order of the parts."""
+    partial = divide.rebuild(op)
+    if divide.axis_of(op.blocks[0]) != op.axis:
+        return partial
+    gathered = []
+    for value in partial:
+        type_ = BlockType(element_of(value.type), (divide.ctas, *shape_of(value.type)))
+        gathered.append(divide.builder.value("all_gather", value, ctas=divide.ctas, types=[type_]))
+    return divide.rebuild(op, *gathered, types=[value.type for value in partial], axis=0)
+
+
+RULES: dict[str, Rule] = {
+    "program_id": _program,
+    "num_programs": _program,
+    "arange": _arange,
+    "store": _store,
+    "reduce": _reduce,
+}
