@@ -52,9 +52,11 @@ def configuration(
     elif arch == "sm_90a":
         table = WGMMA_FLOAT8 if float8 else WGMMA
 
+    def tiles(tile: Tile) -> int:
+        return -(-M // tile.BM) * -(-N // tile.BN) * batches
+
     def time(tile: Tile) -> float:
-        tiles = -(-M // tile.BM) * -(-N // tile.BN) * batches
-        return -(-tiles // multiprocessors) * tile.BM * tile.BN / tile.speed
+        return -(-tiles(tile) // multiprocessors) * tile.BM * tile.BN / tile.speed
 
     best = min(table, key=time)
     depth = best.BK if table is FMA else best.BK * 2 // item_bytes
@@ -62,7 +64,7 @@ def configuration(
         "BM": best.BM,
         "BN": best.BN,
         "BK": depth,
-        "GROUP": 8,
+        "GROUP": 1 if tiles(best) <= multiprocessors else 8,  # all at once share the cache in any order
         "SPLITS": 1,
         "num_warps": best.num_warps,
         "num_stages": best.num_stages,
