@@ -178,6 +178,11 @@ ON_CPU = {
     "bf16_to_f32": "static float bf16_to_f32(unsigned short x) { return bf16_of(x); }",
     "f32_to_bf16": "static unsigned short f32_to_bf16(float x) { return to_bf16(x); }",
     **{
+        f"f32_to_{name}_pairs": f"template <int N> static void f32_to_{name}_pairs(unsigned short* to, const float* x) "
+        f"{{ for (int i = 0; i < N; ++i) to[i] = {rounded}; }}"
+        for name, rounded in (("f16", "same_bits<unsigned short>((_Float16)x[i])"), ("bf16", "to_bf16(x[i])"))
+    },
+    **{
         f"{name}_to_f16": f"static unsigned short {name}_to_f16(unsigned char x) {{ return same_bits<unsigned short>"
         f"((_Float16)(x & 128 ? -1.0f : 1.0f) * (_Float16)float8<{form}>(x & 127)); }}"
         for name, form in FLOAT8.items()
