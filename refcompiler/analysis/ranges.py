@@ -104,6 +104,8 @@ class Ranges:
     def _special(self, op: Op) -> Interval | None:
         if op.name == "thread_id":
             return 0, self.threads - 1
+        if op.name == "cta_rank":
+            return 0, op.ctas - 1
         if op.name in ("program_id", "num_programs"):
             limit = GRID_LIMITS[op.axis]
             return (0, limit - 1) if op.name == "program_id" else (1, limit)

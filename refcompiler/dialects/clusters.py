@@ -5,7 +5,16 @@ from __future__ import annotations
 from refcompiler.dialects.tile import BLOCKS
 from refcompiler.ir.core import Op
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import DType, element_of, shape_of
+from refcompiler.ir.types import I32, DType, Type, element_of, shape_of
+
+
+class CtaRank(Op, name="cta_rank", levels=BLOCKS):
+    """The number of this CTA among the ``ctas`` of its cluster, i32."""
+
+    ctas = attr(int)
+
+    def infer(self) -> list[Type]:
+        return [I32]
 
 
 class AllGather(Op, name="all_gather", explicit_type=True, levels=BLOCKS):

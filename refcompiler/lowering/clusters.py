@@ -11,6 +11,15 @@ from refcompiler.lowering.memory import owned
 from refcompiler.lowering.state import Lowering, layout_of, lowers
 
 
+@lowers("cta_rank")
+def lower_cta_rank(state: Lowering, op: Op) -> None:
+    state.set(op.result, _rank(state, op.ctas))
+
+
+def _rank(state: Lowering, ctas: int) -> Value:
+    return state.op("and", state.op("program_id", axis=0), state.constant(ctas - 1))
+
+
 @lowers("all_gather")
 def lower_all_gather(state: Lowering, op: Op) -> None:
     """A buffer of its own in every CTA, so that between two exchanges of a loop one barrier is enough."""
@@ -22,7 +31,7 @@ def lower_all_gather(state: Lowering, op: Op) -> None:
     for extent in shape:
         elements *= extent
     buffer = state.op("shared_alloc", synchronized="cluster", types=[SharedType(word, op.ctas * elements)])
-    rank = state.op("and", state.op("program_id", axis=0), state.constant(op.ctas - 1))
+    rank = _rank(state, op.ctas)
     value = _as_words(state, state.vector(op.x) if shape else state.value(op.x), word)
     if shape:
         _put_block(state, op, buffer, value, state.op("mul", rank, state.constant(elements)))

@@ -38,7 +38,11 @@ def _equal_registers(state: Lowering, op: Op) -> tuple[int, tuple[tuple[int, ...
 
 @lowers("program_id", "num_programs")
 def lower_program(state: Lowering, op: Op) -> None:
-    state.set(op.result, state.op(op.name, axis=op.axis))
+    """Along the first axis of the grid lie the CTAs of a program."""
+    number, ctas = state.op(op.name, axis=op.axis), state.old.attrs.get("num_ctas", 1)
+    if op.axis == 0 and ctas > 1:
+        number = state.op("shr", number, state.constant(ctas.bit_length() - 1))
+    state.set(op.result, number)
 
 
 @lowers("arange")

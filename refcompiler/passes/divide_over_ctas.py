@@ -19,8 +19,7 @@ def divide_over_ctas(func: Func, context: Any) -> Func | None:
     axis of every block that has it. None, and nothing changed, where the option asks for one CTA, the target has no
     clusters, or no axis can be divided.
 
-    Blocks without the axis, and scalars, are the same in all CTAs; the first one stores them. From here on
-    ``program_id`` is the number of a CTA.
+    Blocks without the axis, and scalars, are the same in all CTAs; the first one stores them.
     """
     ctas = context.options.num_ctas
     if ctas == 1 or (context.target is not None and not context.target.has_clusters):
@@ -42,8 +41,7 @@ class _Divider:
         self.new = Func(func.name, params, func.constexprs, func.hints, attrs, func.level, func.span)
         self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
         self.builder = Builder(self.new.body, func.span)
-        place = self.builder.value("program_id", axis=0)
-        self.rank = self.builder.value("and", place, Constant(ctas - 1, I32))
+        self.rank = self.builder.value("cta_rank", ctas=ctas)
 
     def run(self) -> Func:
         self.block(self.old.body)
@@ -97,14 +95,6 @@ class _Divider:
         return self.builder.value("cmp_eq", self.rank, Constant(0, I32))
 
 
-def _program(divide: _Divider, op: Op) -> list[Value]:
-    """The number of the cluster, or of clusters, from that of CTAs."""
-    results = divide.rebuild(op)
-    if op.axis:
-        return results
-    return [divide.builder.value("shr", results[0], Constant(divide.ctas.bit_length() - 1, I32))]
-
-
 def _arange(divide: _Divider, op: Op) -> list[Value]:
     if divide.axis_of(op.result) is None:
         return divide.rebuild(op)
@@ -140,8 +130,6 @@ def _reduce(divide: _Divider, op: Op) -> list[Value]:
 
 
 RULES: dict[str, Rule] = {
-    "program_id": _program,
-    "num_programs": _program,
     "arange": _arange,
     "store": _store,
     "reduce": _reduce,

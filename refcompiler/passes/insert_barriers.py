@@ -273,7 +273,7 @@ class _Barriers:
         op = value.owner
         if not isinstance(op, Op) or op.regions or op.effects or isinstance(value.type, RegType):
             return False
-        return op.name in ("program_id", "num_programs") or (
+        return op.name in ("program_id", "num_programs", "cta_rank") or (
             bool(op.operands) and all(map(self.is_uniform, op.operands))
         )
 
