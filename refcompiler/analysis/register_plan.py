@@ -57,8 +57,8 @@ class RegisterPlan:
             live, here = outer | (after & before), _read(op)
             if op in dots:
                 yield op, live | {op.x, *op.results}  # the accumulator's registers become those of the result
-            for region in op.regions:
-                again = here & before if op.name in ("for", "while") else set()
+            for region in op.regions:  # what a loop begins with is gone when it has begun, what it reads stays
+                again = _read_inside(op) & before if op.name in ("for", "while") else set()
                 yield from self._products(region, live | again, dots)
             after |= here
 
@@ -83,5 +83,9 @@ class RegisterPlan:
 
 def _read(op: Op) -> set[Value]:
     """What an op and those in its regions read."""
-    each = (op, *(inner for region in op.regions for inner in region.walk()))
-    return {v for one in each for v in one.operands if v is not None and not isinstance(v, Constant)}
+    return {v for v in op.operands if v is not None and not isinstance(v, Constant)} | _read_inside(op)
+
+
+def _read_inside(op: Op) -> set[Value]:
+    """What the ops in the regions of an op read."""
+    return {v for region in op.regions for inner in region.walk() for v in _read(inner)}
