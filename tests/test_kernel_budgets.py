@@ -10,10 +10,11 @@ from conformance.cli import main
 from refcompiler import clear_cache
 from refcompiler.analysis import warp_roles
 from refcompiler.analysis.axis import AxisAnalysis
+from refcompiler.analysis.ranges import Ranges
 from refcompiler.emitters.cuda import text
 from refcompiler.ir.rewriter import Rewriter
 from refcompiler.layouts import matrices
-from refcompiler.lowering import elementwise, exchange
+from refcompiler.lowering import elementwise, exchange, rings
 from refcompiler.passes import flush_exp2, specialize_warps
 from refcompiler.passes.insert_barriers import _Barriers
 
@@ -53,6 +54,18 @@ def exponentials_with_subnormal_results(monkeypatch):
     monkeypatch.setattr(flush_exp2, "Rewriter", lambda *_, **__: Rewriter(()))
 
 
+def grids_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(rings, "wait_for_grids", lambda *_: None)
+
+
+def maps_when_they_are_used(monkeypatch):
+    monkeypatch.setattr(rings, "prefetch_maps", lambda *_: None)
+
+
+def loops_over_trips(monkeypatch):
+    monkeypatch.setattr(Ranges, "can_count_wider", lambda *_: False)
+
+
 MECHANISMS = [
     # what is turned off, the budget that notices, and what it says
     (one_element_an_access, "kernels.layer_norm/vectors:*", "cuda", "LDG.E.128"),
@@ -63,6 +76,9 @@ MECHANISMS = [
     (no_warp_fetches_ahead, "kernels.attention/warpgroups:*", "mlir", "spill_bytes"),
     (results_stored_by_threads, "kernels.matmul/warpgroups:*", "cuda", "UTMASTG"),
     (results_without_matrices, "kernels.matmul/warpgroups:*", "cuda", "STSM"),
+    (grids_one_after_the_other, "kernels.matmul/warpgroups:*", "cuda", "ACQBULK"),
+    (maps_when_they_are_used, "kernels.matmul/warpgroups:*", "cuda", "UTMACCTL"),
+    (loops_over_trips, "kernels.matmul/warpgroups:*", "cuda", "MUFU"),
     (results_without_matrices, "kernels.attention/warpgroups:*", "cuda", "STSM"),
     (exponentials_with_subnormal_results, "kernels.attention/warpgroups:*", "cuda", "FSETP"),
     (barriers_between_rounds, "kernels.softmax/long_barriers:*", "simt", "barriers"),

@@ -48,14 +48,11 @@ def lower_ring(state: Lowering, op: Ring) -> None:
 
 @lowers("roles")
 def lower_roles(state: Lowering, op: Structured) -> None:
-    """Roles begin when the barriers of all rings do, and what copies wait for besides is on its way before."""
+    """Roles begin when the barriers of all rings do."""
     computing, fetching = [lower_region(state, region) for region in op.regions]
-    fetches = state.op("cmp_eq", state.thread, state.constant(op.warps[0] * 32))
-    for number in range(len(state.new.attrs.get("tensor_maps", ()))):
-        state.builder.op("prefetch_tensor_map", state.op("tensor_map", descriptor=number), fetches)
+    prefetch_maps(state, op.warps[0] * 32)
     state.builder.op("fence_mbarrier_init")
-    state.builder.op("griddep_wait")
-    state.builder.op("griddep_launch")
+    wait_for_grids(state)
     state.builder.op("barrier")
     if any(inner.name == "tma_store" for inner in computing.walk()):  # shared memory stays until it has been read
         computing.ops.insert(-1, OPS["bulk_wait"](read=True, span=op.span))
@@ -67,6 +64,19 @@ def lower_roles(state: Lowering, op: Structured) -> None:
         for region, count in zip((computing, fetching), given, strict=True):
             region.ops.insert(0, OPS["set_max_registers"](count=count, increase=region is computing, span=op.span))
     state.builder.op("roles", regions=[computing, fetching], warps=op.warps)
+
+
+def prefetch_maps(state: Lowering, fetching: int) -> None:
+    """Have one thread ask for all tensor maps, which the first copies would wait for."""
+    fetches = state.op("cmp_eq", state.thread, state.constant(fetching))
+    for number in range(len(state.new.attrs.get("tensor_maps", ()))):
+        state.builder.op("prefetch_tensor_map", state.op("tensor_map", descriptor=number), fetches)
+
+
+def wait_for_grids(state: Lowering) -> None:
+    """What was done until here needed no array, and went on beside the end of what was queued before."""
+    state.builder.op("griddep_wait")
+    state.builder.op("griddep_launch")
 
 
 def _by_one_thread(state: Lowering, region: Block) -> Block:
