@@ -98,11 +98,11 @@ def test_products_of_products(backend):
 
 
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])
-@pytest.mark.parametrize("rows", [256, 16])
-def test_products_that_begin_early_wait_for_what_they_read(backend, rows):
+@pytest.mark.parametrize(("rows", "n"), [(256, 2048), (16, 4352)])
+def test_products_that_begin_early_wait_for_what_they_read(backend, rows, n):
     """Each reads what the one before it wrote, and writes what that one read: by itself, or after all were queued."""
-    a = cupy.asarray(np.sign(numbers(rows, 2048)).astype(np.float16))
-    turns = cupy.asarray(np.roll(np.eye(2048, dtype=np.float16), 1, axis=1))
+    a = cupy.asarray(np.sign(numbers(rows, n)).astype(np.float16))
+    turns = cupy.asarray(np.roll(np.eye(n, dtype=np.float16), 1, axis=1))
     here, there = a.copy(), cupy.zeros_like(a)
     for _ in range(60):
         matmul(here, turns, there, backend=backend)
@@ -111,4 +111,24 @@ def test_products_that_begin_early_wait_for_what_they_read(backend, rows):
     there[...] = 2  # by a kernel of others, before and after
     matmul(there, turns, here, backend=backend)
     there[...] = 0
-    np.testing.assert_array_equal(cupy.asnumpy(here), np.full((rows, 2048), 2, np.float16))
+    np.testing.assert_array_equal(cupy.asnumpy(here), np.full((rows, n), 2, np.float16))
+
+
+def test_graphs_of_products_that_begin_early():
+    """After what is no kernel, after each other, and after the graph before."""
+    a = cupy.asarray(np.sign(numbers(256, 2048)).astype(np.float16))
+    turns = cupy.asarray(np.roll(np.eye(2048, dtype=np.float16), 1, axis=1))
+    here, there = a.copy(), cupy.zeros_like(a)
+    matmul(here, turns, there)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        stream.begin_capture()
+        cupy.cuda.runtime.memsetAsync(there.data.ptr, 0, there.nbytes, stream.ptr)
+        matmul(here, turns, there)
+        matmul(there, turns, here)
+        graph = stream.end_capture()
+        for _ in range(20):
+            graph.launch(stream)
+    stream.synchronize()
+    np.testing.assert_array_equal(cupy.asnumpy(here), np.roll(cupy.asnumpy(a), 40, axis=1))
