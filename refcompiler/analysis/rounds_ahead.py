@@ -257,7 +257,7 @@ def _copied(load: Op, takes: tuple[Op, ...], target: LinearLayout, axis: AxisAna
         return Refusal(
             f"accesses of {width * type_.element.itemsize} bytes are all that is proven to be aligned, and copies have "
             f"{COPY_BYTES[-1]} to {COPY_BYTES[0]}",
-            "let strides and masked extents be multiples of 16, or promise it with tl.multiple_of",
+            "let strides and masked extents be multiples of 8 or 16, or promise it with tl.multiple_of",
         )
     members = vector_groups(source, dim, width)[0]
     vector = tuple(source.packed_at(register=members[1 << bit]) for bit in range(width.bit_length() - 1))

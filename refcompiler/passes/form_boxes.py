@@ -124,7 +124,7 @@ class _Former:
                 continue
             text = self.text(distance)
             found = f"it is {known} bytes" if distance.number is not None else f"known is a multiple of {known}"
-            advice = f"pass a multiple of 16 for {text}, or promise one: tl.multiple_of(..., {wanted})"
+            advice = f"pass a multiple of {max(wanted, 8)} for {text}, or promise one: tl.multiple_of(..., {wanted})"
             if distance.number is not None:
                 advice = f"pad rows to multiples of {wanted} elements"
             raise NoBox(
