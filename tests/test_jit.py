@@ -1,6 +1,7 @@
 """Launching kernels: binding, specialisation, grids, errors, caches, kernels from text and threads."""
 
 import functools
+import re
 import textwrap
 import threading
 
@@ -189,6 +190,28 @@ def test_rows_of_520_elements_of_16_bits_are_accessed_by_16_bytes(columns, width
     kernel = rows[(3,)](x, out, columns, BLOCK=1024, backend="simt")
     np.testing.assert_array_equal(out, x + 1)
     assert ("width=8" in kernel.asm["simt"]) is (width == 8)
+
+
+@pytest.mark.parametrize(
+    ("option", "legal", "wrong", "message"),
+    [
+        ("num_warps", 4, 4.0, "num_warps is a power of two from 1 to 32, found 4.0"),
+        ("num_warps", 1, True, "num_warps is a power of two from 1 to 32, found True"),
+        ("num_stages", 1, True, "num_stages is a non-negative integer, found True"),
+        ("maxnreg", 32, 32.0, "maxnreg is a positive integer, found 32.0"),
+        ("debug", True, 1, "debug is True or False, found 1"),
+        ("enable_fp_fusion", False, "no", "enable_fp_fusion is True or False, found 'no'"),
+        ("enable_reflect_ftz", False, 0, "enable_reflect_ftz is True or False, found 0"),
+    ],
+)
+def test_options_are_of_their_type(option, legal, wrong, message):
+    """Also where an equal value of the right type was met before."""
+    x = np.zeros(8, np.float32)
+    copy.clear_cache()
+    for _ in range(2):
+        copy.warmup(x, x, 5, **{option: legal})
+        with pytest.raises(LaunchError, match=re.escape(message)):
+            copy.warmup(x, x, 5, **{option: wrong})
 
 
 def test_do_not_specialize():

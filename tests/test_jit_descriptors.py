@@ -83,13 +83,35 @@ def test_autotuned_kernels_take_descriptors():
         (([1] * 6, [16] * 5 + [1], [1] * 5 + [16]), "1 to 5 dimensions"),
         (([20, 48], [48, 2], [8, 16]), "last stride"),
         (([20, 48], [47, 1], [8, 16]), "multiples of 16 bytes"),
-        (([20, 0], [48, 1], [8, 16]), "positive"),
+        (([20, -1], [48, 1], [8, 16]), r"not negative, found \[20, -1\]"),
+        (([20.0, 48], [48, 1], [8, 16]), r"shape of a descriptor holds integers, found \[20.0, 48\]"),
+        (([20, 48], [48, True], [8, 16]), "strides of a descriptor holds integers"),
         (([20, 48], [48, 1], [8, 16], "one"), "padding"),
     ],
 )
 def test_what_no_descriptor_describes(fields: tuple, message: str):
     with pytest.raises(LaunchError, match=message):
         TensorDescriptor(arrays()[0], *fields)
+
+
+@pytest.mark.parametrize("shape", [(0, 48), (20, 0)])
+@pytest.mark.parametrize("backend", ["interp", "simt"])
+def test_arrays_without_elements(shape, backend):
+    """Their boxes hold zeros, and nothing of a box is stored in them."""
+    x, out = arrays()
+    empty = TensorDescriptor.from_tensor(np.zeros(shape, np.float32), [8, 16])
+    scaled[(3,)](empty, TensorDescriptor.from_tensor(out, [8, 16]), 3.0, ROWS=8, backend=backend)
+    assert (out == 0).all()
+    scaled[(3,)](TensorDescriptor.from_tensor(x, [8, 16]), empty, 3.0, ROWS=8, backend=backend)
+
+
+def test_a_box_that_is_no_power_of_two_is_the_fault_of_the_call():
+    x, out = arrays()
+    boxes = TensorDescriptor.from_tensor(x, [8, 12]), TensorDescriptor.from_tensor(out, [8, 12])
+    with pytest.raises(LaunchError, match=r"argument `x`: the extents of a box are powers of two, found \[8, 12\]"):
+        scaled[(3,)](*boxes, 3.0, ROWS=8)
+    scaled[(3,)](*boxes, 3.0, ROWS=8, profile="ext.any_extent")
+    np.testing.assert_array_equal(out, x * 3)
 
 
 def test_misaligned_and_missing_arguments():

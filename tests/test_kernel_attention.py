@@ -64,9 +64,20 @@ def test_what_does_not_fit_is_refused(change, message):
         attention(q, k, v, **change)
 
 
+def test_dtypes_that_differ_or_are_not_served_are_refused_at_the_call():
+    q, k, v = operands()
+    with pytest.raises(LaunchError, match="dtypes f16, f32 and f16; expected one of") as caught:
+        attention(q, k.astype(np.float32), v)
+    assert caught.value.span is None
+    with pytest.raises(LaunchError, match="dtypes f64, f64 and f64"):
+        attention(*(x.astype(np.float64) for x in (q, k, v)))
+    with pytest.raises(LaunchError, match="attention has no option `scale`"):
+        attention(q, k, v, scale=2.0)
+
+
 def test_columns_that_are_not_contiguous_are_refused():
     q, k, v = operands(depth=32)
-    with pytest.raises(LaunchError, match="not contiguous"):
+    with pytest.raises(LaunchError, match="elements of a row of q are 2 apart"):
         attention(q[..., ::2], k[..., ::2], v[..., ::2])
 
 

@@ -181,6 +181,19 @@ def test_what_would_be_serialised_is_compiled_without_roles(monkeypatch):
     assert given_up.step == "specialize_warps" and "wgmma" in given_up.message
 
 
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_fewer_registers_than_an_instruction_takes(backend):
+    """``maxnreg`` may leave threads with less than wgmma needs: then all warps do without it."""
+    pytest.importorskip("cuda.bindings")
+    if backend == "mlir":
+        pytest.importorskip("mlir.ir")
+    constexprs = {"BM": 64, "BN": 64, "BK": 32, "TURNED": False}
+    kernel = compiled(tiles, {"maxnreg": 32, "backend": backend}, constexprs)
+    with pytest.warns(RuntimeWarning, match="too few registers for wgmma"):
+        assert kernel.resources["threads"] == 128
+    assert "roles" not in kernel.asm["simt"] and "HGMMA" not in kernel.asm["sass"]
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "warps", "least"),
     [(64, 256, 4, None), (128, 256, 4, 256), (128, 256, 8, None), (256, 256, 8, 256), (256, 256, 16, 128)],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from refcompiler.errors import LaunchError
 
 
 class Config:
@@ -21,6 +23,10 @@ class Config:
         pre_hook: Callable[[dict[str, Any]], Any] | None = None,
         ir_override: Any = None,
     ):
+        if not isinstance(kwargs, Mapping) or not all(isinstance(name, str) for name in kwargs):
+            raise LaunchError(
+                "autotune.config", f"a configuration has values of compile-time parameters by name, found {kwargs!r}"
+            )
         self.kwargs = dict(kwargs)
         self.num_warps, self.num_stages, self.num_ctas, self.maxnreg = num_warps, num_stages, num_ctas, maxnreg
         self.pre_hook, self.ir_override = pre_hook, ir_override
@@ -49,3 +55,12 @@ class Config:
 
     def __repr__(self) -> str:
         return f"Config({self})"
+
+
+def configurations(what: str, given: Any) -> list[Config]:
+    """``given``, which is called ``what``, as a list of configurations. Raises LaunchError for anything else."""
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
+        found = list(given)
+        if all(isinstance(config, Config) for config in found):
+            return found
+    raise LaunchError("autotune.config", f"{what}: a list of triton.Config, found {given!r}")

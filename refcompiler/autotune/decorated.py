@@ -12,6 +12,12 @@ class Decorated:
     """A kernel, plain or decorated itself, that is launched in a way of its own."""
 
     def __init__(self, fn: Any):
+        if not hasattr(fn, "arg_names"):
+            raise LaunchError(
+                "autotune.kernel",
+                f"a kernel is decorated, found {type(fn).__name__}",
+                notes=["@triton.jit stands below @triton.autotune and @triton.heuristics"],
+            )
         self.fn, self.arg_names = fn, list(fn.arg_names)
         self.__name__, self.__doc__ = fn.__name__, fn.__doc__
 
@@ -33,15 +39,20 @@ class Decorated:
     def source(self) -> Any:
         return self.fn.source
 
-    def check_names(self, where: str, names: Iterable[str]) -> None:
-        """Raise LaunchError (autotune.names) for a name that is no parameter of the kernel."""
-        for name in names:
+    def names(self, where: str, names: Any) -> list[str]:
+        """``names`` as a list. Raises LaunchError (autotune.names) for what is none, and for a name that no parameter
+        has."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise LaunchError("autotune.names", f"{where}: a list of names of parameters, found {names!r}")
+        found = list(names)
+        for name in found:
             if name not in self.arg_names:
                 raise LaunchError(
                     "autotune.names",
                     f"{where}: {self.__name__} has no parameter {name!r}",
                     notes=[f"its parameters are {', '.join(self.arg_names)}"],
                 )
+        return found
 
     def positional(self, args: tuple) -> dict[str, Any]:
         """Arguments that are passed by position, by name."""

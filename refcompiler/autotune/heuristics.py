@@ -15,8 +15,11 @@ class Heuristics(Decorated):
 
     def __init__(self, fn: Any, values: Mapping[str, Callable[[dict[str, Any]], Any]]):
         super().__init__(fn)
+        if not isinstance(values, Mapping) or not all(map(callable, values.values())):
+            found = f"{values!r}" if isinstance(values, Mapping) else type(values).__name__
+            raise LaunchError("autotune.heuristic", f"heuristics: a function for each parameter by name, found {found}")
         self.values = dict(values)
-        self.check_names("heuristics", self.values)
+        self.names("heuristics", self.values)
 
     def __repr__(self) -> str:
         return f"<heuristics of {self.fn!r}>"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refcompiler.autotune.config import Config
+from refcompiler.autotune.config import Config, configurations
 from refcompiler.errors import LaunchError
 
 _KNOWN = ("early_config_prune", "perf_model", "top_k")
@@ -41,7 +41,7 @@ class Pruning:
         """The configurations to try, for arguments given by position and by keyword."""
         kept = list(configs)
         if self.early is not None:
-            kept = list(self.early(list(configs), dict(positional), **keywords))
+            kept = configurations("early_config_prune", self.early(list(configs), dict(positional), **keywords))
         if self.model is not None:
             most = self.top_k if isinstance(self.top_k, int) else max(1, int(len(configs) * self.top_k))
             if len(kept) > most:

@@ -18,7 +18,7 @@ from typing import Any
 from refcompiler import config as settings
 from refcompiler import testing
 from refcompiler.autotune import contents, remembered
-from refcompiler.autotune.config import Config
+from refcompiler.autotune.config import Config, configurations
 from refcompiler.autotune.decorated import Decorated
 from refcompiler.autotune.pruning import Pruning
 from refcompiler.errors import CompileError, InternalError, LaunchError
@@ -92,14 +92,12 @@ class Autotuner(Decorated):
         cache_results: bool,
     ):
         super().__init__(fn)
-        self.configs = list(configs) or [Config({})]
-        self.keys, self.pruning, self.cache_results = list(key), pruning, cache_results
-        self.reset_to_zero, self.restore_value = list(reset_to_zero), list(restore_value)
+        self.configs = configurations("configs", configs) or [Config({})]
+        self.keys, self.pruning, self.cache_results = self.names("key", key), pruning, cache_results
+        self.reset_to_zero = self.names("reset_to_zero", reset_to_zero)
+        self.restore_value = self.names("restore_value", restore_value)
         self.pre_hook, self.post_hook = pre_hook or self._prepare, post_hook or self._tidy
         self.warmup_ms, self.rep_ms, self.do_bench = warmup, rep, do_bench
-        named = {"key": self.keys, "reset_to_zero": self.reset_to_zero, "restore_value": self.restore_value}
-        for where, names in named.items():
-            self.check_names(where, names)
         self._copies: dict[str, Any] = {}
         self._forms: dict[tuple, _Form] = {}
         self._choices: dict[tuple, Choice] = {}

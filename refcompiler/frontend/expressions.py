@@ -132,7 +132,7 @@ class Expressions:
         if lower is None:
             advice = {
                 "Pow": "`**` is for compile-time values only; write x * x, or tl.exp2(y * tl.log2(x))",
-                "MatMult": "`@` is not supported; tl.dot is not in this edition yet",
+                "MatMult": "`@` is for compile-time values only; write tl.dot(x, y)",
             }[name]
             raise self.unsupported(node, advice)
         return lower(self.at(node, x=left, y=right), x, y)

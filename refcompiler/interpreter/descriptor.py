@@ -86,17 +86,23 @@ def spread(first: np.ndarray, strides: list[np.ndarray], shape: tuple[int, ...])
 
 def check_alignment(programs: Programs, op: BoxAccess, descriptor: Descriptor) -> None:
     """The base and all strides but the last are multiples of 16 bytes, in the programs that run."""
-    size = descriptor.base.pointee.itemsize
-    ids = descriptor.base.arrays
-    addresses = np.array([a.address for a in programs.memory.arrays], np.int64)[ids]
-    wrong = (addresses + descriptor.base.offset.data * size) % ALIGNMENT != 0
-    what = f"a descriptor's base is at a multiple of {ALIGNMENT} bytes"
-    for stride in descriptor.strides:
-        if wrong.any():
-            break
-        wrong = (stride.data * size % ALIGNMENT != 0) | (stride.data < 0)
-        what = f"a descriptor's strides but the last are multiples of {ALIGNMENT} bytes and not negative"
-    if programs.active is not None:
-        wrong = wrong & programs.active
-    if wrong.any():
-        raise programs.error(op, "memory.descriptors#E16", f"{what} ({programs.place(wrong)})", "descriptor")
+    size, running = descriptor.base.pointee.itemsize, programs.active
+    addresses = np.array([a.address for a in programs.memory.arrays], np.int64)[descriptor.base.arrays]
+    begins = addresses + descriptor.base.offset.data * size
+    facts = [("base", begins, begins % ALIGNMENT != 0)]
+    for axis, stride in enumerate(descriptor.strides):
+        distance = stride.data * size
+        facts.append((f"stride {axis}", distance, (distance % ALIGNMENT != 0) | (distance < 0)))
+    for what, found, wrong in facts:
+        wrong = wrong if running is None else wrong & running
+        if not wrong.any():
+            continue
+        number = int(np.broadcast_to(found, wrong.shape)[wrong][0])
+        if what == "base":
+            rule = f"a descriptor's base is at a multiple of {ALIGNMENT} bytes, found address {number:#x}"
+        else:
+            rule = (
+                f"a descriptor's strides but the last are multiples of {ALIGNMENT} bytes and not negative, found {what}"
+            )
+            rule += f" of {number // size} elements, {number} bytes"
+        raise programs.error(op, "memory.descriptors#E16", f"{rule} ({programs.place(wrong)})", "descriptor")

@@ -28,6 +28,10 @@ from refcompiler.runtime.overlap import overlap
 STAGES = ("tile", "tile_opt", "laid_out", "simt", "cuda", "mlir", "ptx", "cubin", "sass", "remarks")
 
 
+# Why machine code with warps that fetch is given up: ptxas would make products wait, or cannot compile them.
+_WITHOUT_ROLES = ("toolchain.serialized", "toolchain.registers")
+
+
 class Stages(Mapping[str, Any]):
     """The stages of a kernel by name; each is made when first asked for, and kept."""
 
@@ -123,7 +127,7 @@ class CompiledKernel:
                 self.asm[self.code], self.level("simt"), self.func, self.arch, self.code, self.options, self.key
             )
         except InternalError as error:
-            if error.id != "toolchain.serialized" or self.func.level != "tile" or not self.options.fetch_boxes:
+            if error.id not in _WITHOUT_ROLES or self.func.level != "tile" or not self.options.fetch_boxes:
                 raise
             warnings.warn(f"{self.name} is compiled without warps that fetch: {error.message}", RuntimeWarning, 2)
             self._become_careful(error.message)

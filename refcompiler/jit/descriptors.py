@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from refcompiler import language
 from refcompiler.dialects.tile.descriptor import ALIGNMENT, MAX_RANK, PADDING
@@ -40,12 +43,16 @@ class TensorDescriptor:
         if not 1 <= rank <= MAX_RANK or len(self.strides) != rank or len(self.block_shape) != rank:
             found = f"{rank} extents, {len(self.strides)} strides and a box of {len(self.block_shape)}"
             raise LaunchError(_ID, f"a descriptor has 1 to {MAX_RANK} dimensions, found {found}")
+        for what in ("shape", "strides", "block_shape"):
+            numbers = list(getattr(self, what))
+            if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers):
+                raise LaunchError(_ID, f"{what} of a descriptor holds integers, found {numbers}")
         info = describe(self.base)
         size = DTYPES[info.dtype].itemsize
         if info.ptr % ALIGNMENT:
             raise LaunchError(_ID, f"a descriptor begins at a multiple of {ALIGNMENT} bytes, found {info.ptr:#x}")
-        if any(extent <= 0 for extent in self.shape):
-            raise LaunchError(_ID, f"the extents of a descriptor are positive, found {list(self.shape)}")
+        if any(extent < 0 for extent in self.shape):
+            raise LaunchError(_ID, f"the extents of a descriptor are not negative, found {list(self.shape)}")
         if self.strides[-1] != 1:
             raise LaunchError(_ID, f"the last stride of a descriptor is 1, found {self.strides[-1]}")
         for stride in self.strides[:-1]:
@@ -61,7 +68,10 @@ class TensorDescriptor:
     ) -> TensorDescriptor:
         """The descriptor of a whole array."""
         info = describe(tensor)
-        return TensorDescriptor(tensor, info.shape, info.strides, block_shape, padding, round_f32_to_tf32)
+        strides = info.strides
+        if 0 in info.shape:  # libraries give arrays without elements any strides
+            strides = tuple(prod(info.shape[axis + 1 :]) for axis in range(len(info.shape)))
+        return TensorDescriptor(tensor, info.shape, strides, block_shape, padding, round_f32_to_tf32)
 
 
 class Apart:
@@ -75,6 +85,17 @@ class Apart:
         self.arguments: dict[str, Any] = {}
         for name, value in self.given.items():
             self.arguments.update(_parts(name, value) if type(value) is TensorDescriptor else {name: value})
+
+    def check_boxes(self) -> None:
+        """Raise LaunchError for a box with an extent that is no power of two."""
+        for name, value in self.given.items():
+            extents = list(value.block_shape) if type(value) is TensorDescriptor else []
+            if any(extent <= 0 or extent & (extent - 1) for extent in extents):
+                raise LaunchError(
+                    _ID,
+                    f"argument `{name}`: the extents of a box are powers of two, found {extents}",
+                    notes=["profile='ext.any_extent' takes any extent"],
+                )
 
     def source(self, kernel: Any) -> KernelSource:
         """The source of a kernel that makes the descriptors and calls ``kernel``, which is compiled in place."""

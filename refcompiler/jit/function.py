@@ -242,7 +242,9 @@ class JitFunction:
             tuple(hints.items()),
             arch,
             backend,
-            tuple(options.items()),
+            tuple(
+                (name, type(value), value) for name, value in options.items()
+            ),  # 1 and True are one key, and not one value
         )
         found = self._cache.get(key)
         if found is not None and found.compiled.dependencies.are_current():
@@ -274,6 +276,8 @@ class JitFunction:
         apart = Apart(self.source, args, kwargs)
         found = self._with_descriptors.get(apart.key)
         if found is None:
+            if kwargs.get("profile", self._own.get("profile", CORE)) == CORE:
+                apart.check_boxes()
             plain, unaligned = (sorted(names & apart.arguments.keys()) for names in self._unspecialized())
             debug, profile = bool(self._own.get("debug")), self._own.get("profile", CORE)
             found = JitFunction(apart.source(self), plain, unaligned, debug, profile)
@@ -307,6 +311,9 @@ def _options(given: dict[str, Any]) -> Any:
     registers = given.get("maxnreg")
     if registers is not None and (isinstance(registers, bool) or not isinstance(registers, int) or registers <= 0):
         raise LaunchError("program.arguments#E2", f"maxnreg is a positive integer, found {registers!r}")
+    for name in ("enable_fp_fusion", "enable_reflect_ftz", "debug"):
+        if not isinstance(given.get(name, False), bool):
+            raise LaunchError("program.arguments#E2", f"{name} is True or False, found {given[name]!r}")
     known_profile(given.get("profile", CORE))
     return Options(**given)
 

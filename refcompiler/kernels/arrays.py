@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from refcompiler.errors import LaunchError
 from refcompiler.runtime import gpu
 
 HOPPER_MULTIPROCESSORS = 132
@@ -35,6 +37,18 @@ def empty(x: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
     if library.__name__ == "torch":
         return library.empty(shape, dtype=getattr(library, dtype) if dtype else x.dtype, device=x.device)
     return library.empty(shape, dtype=dtype or x.dtype)
+
+
+def check_options(what: str, kernel: Any, options: Mapping[str, Any]) -> None:
+    """Raise LaunchError (kernels.options) for an option that is an argument of ``kernel``, which ``what`` launches."""
+    taken = [p.name for p in kernel.source.parameters if not p.constexpr]
+    wrong = [name for name in options if name in taken]
+    if wrong:
+        raise LaunchError(
+            "kernels.options",
+            f"{what} has no option `{wrong[0]}`",
+            notes=["options are constexprs of its kernel and options of a launch, such as num_warps"],
+        )
 
 
 def multiprocessors(device: int | None) -> int:

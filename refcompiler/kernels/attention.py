@@ -9,11 +9,12 @@ import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.errors import LaunchError
 from refcompiler.ir.types import DTYPES
-from refcompiler.kernels.arrays import empty
+from refcompiler.kernels.arrays import check_options, empty
 from refcompiler.runtime import ArrayInfo, describe, native_arch
 from refcompiler.target import DEFAULT_TARGET, target
 
 LOG2_E = math.log2(math.e)
+ATTENTION_DTYPES = ("f16", "bf16", "f32", "f8e4m3", "f8e5m2")
 
 
 @triton.jit
@@ -135,12 +136,30 @@ def configuration(depth: int, item_bytes: int, arch: str) -> dict[str, int]:
     return {"BM": 128 if depth <= 128 else 64, "BN": 64 if depth <= 128 else 32, "num_warps": 8, "num_stages": 2}
 
 
-def _fit(q: ArrayInfo, k: ArrayInfo, v: ArrayInfo, out: ArrayInfo) -> bool:
-    """Whether the shapes belong together and rows are contiguous."""
-    if len(q.shape) != 4 or len(k.shape) != 4 or k.shape != v.shape or q.shape != out.shape:
-        return False
-    matching = q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3] and k.shape[1] and q.shape[1] % k.shape[1] == 0
-    return bool(matching) and all(i.strides[3] == 1 or i.shape[3] == 1 or 0 in i.shape for i in (q, k, v, out))
+def _check_operands(infos: dict[str, ArrayInfo]) -> None:
+    """Raise LaunchError (kernels.operands) where shapes or dtypes do not belong together or rows are not contiguous."""
+    q, k, v, out = infos.values()
+    if len(q.shape) != 4 or len(k.shape) != 4 or k.shape != v.shape or q.shape != out.shape or not _fit(q, k):
+        shapes = ", ".join(str(info.shape) for info in infos.values())
+        expected = (
+            "q and out [batch, heads, queries, D], k and v [batch, kv_heads, keys, D], heads a multiple of kv_heads"
+        )
+        raise LaunchError("kernels.operands", f"q, k, v and out have shapes {shapes}; expected {expected}")
+    for name, info in infos.items():
+        if info.strides[3] != 1 and info.shape[3] > 1 and 0 not in info.shape:
+            raise LaunchError(
+                "kernels.operands", f"elements of a row of {name} are {info.strides[3]} apart; expected contiguous rows"
+            )
+    if q.dtype not in ATTENTION_DTYPES or not q.dtype == k.dtype == v.dtype:
+        found = f"{q.dtype}, {k.dtype} and {v.dtype}"
+        raise LaunchError(
+            "kernels.operands", f"q, k and v have dtypes {found}; expected one of {', '.join(ATTENTION_DTYPES)} for all"
+        )
+
+
+def _fit(q: ArrayInfo, k: ArrayInfo) -> bool:
+    """Whether queries and keys belong together."""
+    return q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3] and k.shape[1] > 0 and q.shape[1] % k.shape[1] == 0
 
 
 def attention(
@@ -164,8 +183,8 @@ def attention(
     out = empty(q, tuple(q.shape)) if out is None else out
     infos = [describe(x) for x in (q, k, v, out)]
     shapes = [i.shape for i in infos]
-    if not _fit(*infos):
-        raise LaunchError("kernels.operands", f"q, k, v and out have shapes {shapes}, or rows that are not contiguous")
+    _check_operands(dict(zip(("q", "k", "v", "out"), infos, strict=True)))
+    check_options("attention", attention_forward, options)
     if lse is not None and (tuple(lse.shape) != shapes[0][:3] or not describe(lse).contiguous):
         raise LaunchError("kernels.operands", f"lse is a contiguous array of shape {shapes[0][:3]}")
     batches, heads, queries, depth = shapes[0]

@@ -10,8 +10,13 @@ from refcompiler.errors import InternalError
 
 
 def rejected(tool: str, source: str, suffix: str, flags: Sequence[str], log: str) -> InternalError:
-    """The error for generated text that ``tool`` rejects, with a file that reproduces it where one can be written."""
+    """The error for generated text that ``tool`` rejects, with a file that reproduces it where one can be written;
+    toolchain.registers where threads have too few of them for one instruction."""
     note = _reproducer(tool, source, suffix, flags, log)
+    few = [line for line in log.rstrip("\0").splitlines() if "Insufficient registers" in line]
+    if few:
+        text = "\n".join(["threads have too few registers for wgmma instructions", *few])
+        return InternalError("toolchain.registers", text, notes=[note])
     return InternalError(f"toolchain.{tool}", f"{tool} rejects the generated code\n{log.rstrip()}", notes=[note])
 
 
