@@ -32,6 +32,7 @@ from refcompiler.passes.licm import licm
 from refcompiler.passes.lower_to_simt import lower_to_simt
 from refcompiler.passes.pad_extents import pad_extents
 from refcompiler.passes.rotate_products import rotate_products
+from refcompiler.passes.share_addresses import share_addresses
 from refcompiler.passes.specialize_warps import specialize_warps
 from refcompiler.passes.unwrap_indices import unwrap_indices
 from refcompiler.remarks import Remark, recording
@@ -121,6 +122,7 @@ SIMT = (
     Pass("lower_to_simt", lower_to_simt, "the only place where blocks become registers of threads"),
     Pass("expand_float8", expand_float8, "targets without these conversions compute them; all later passes see how"),
     Pass("canonicalize", canonicalize, "addresses of size-1 registers fold to scalars"),
+    Pass("share_addresses", share_addresses, "accesses at constant distances need one address"),
     Pass("cse", cse, "every lowered op repeats thread-index arithmetic"),
     Pass("licm", licm, "address arithmetic of the lowering does not change in loops"),
     Pass("dce", dce, "the emitter prints what it is given"),

@@ -18,15 +18,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     extern __shared__ __align__(16) unsigned char shared[];
     const int tid = (int)threadIdx.x;
     const long long index = (long long)(int)blockIdx.x * (long long)stride;
-    const float* x_ptr = x + index;
-    int index2[8];
+    const float* x_ptr = x + index + tid;
     bool mask[8];
     float x_value[8];
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        index2[r] = tid + 128 * r;
-        mask[r] = index2[r] < n;
-        x_value[r] = mask[r] ? x_ptr[index2[r]] : __int_as_float(0xff800000);
+        mask[r] = tid + 128 * r < n;
+        x_value[r] = mask[r] ? x_ptr[128 * r] : __int_as_float(0xff800000);
     }
     float largest[4];
     #pragma unroll
@@ -49,9 +47,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     const float largest7 = fmaxf(largest6, other4);
     const float other5 = __shfl_xor_sync(0xffffffff, largest7, 16);
     float* const buffer = (float*)shared;
-    const int index3 = tid >> 5;
+    const int index2 = tid >> 5;
     const bool mask2 = (tid & 31) == 0;
-    if (mask2) buffer[index3] = fmaxf(largest7, other5);
+    if (mask2) buffer[index2] = fmaxf(largest7, other5);
     __syncthreads();
     float gathered[4];
     load<4>(gathered, buffer);
@@ -61,7 +59,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
         largest8[r] = fmaxf(gathered[2 * r], gathered[2 * r + 1]);
     }
     const float largest9 = fmaxf(largest8[0], largest8[1]);
-    float* out_ptr = out + index;
     float exp2_value[8];
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
@@ -88,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     const float sum7 = sum6 + other9;
     const float other10 = __shfl_xor_sync(0xffffffff, sum7, 16);
     float* const buffer2 = (float*)(shared + 16);
-    if (mask2) buffer2[index3] = sum7 + other10;
+    if (mask2) buffer2[index2] = sum7 + other10;
     __syncthreads();
     float gathered2[4];
     load<4>(gathered2, buffer2);
@@ -98,8 +95,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
         sum8[r] = gathered2[2 * r] + gathered2[2 * r + 1];
     }
     const float quotient = 1.0f / (sum8[0] + sum8[1]);
+    float* out_ptr = out + index + tid;
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        if (mask[r]) out_ptr[index2[r]] = exp2_value[r] * quotient;
+        if (mask[r]) out_ptr[128 * r] = exp2_value[r] * quotient;
     }
 }

@@ -13,11 +13,11 @@ static __device__ __forceinline__ void load(R* to, const T* from) {
 extern "C" __global__ void __launch_bounds__(128, 1) block(const float* x, float* out) {
     extern __shared__ __align__(16) unsigned char shared[];
     const int tid = (int)threadIdx.x;
-    const int index = tid * 4;
+    const float* x_ptr = x + tid * 4;
     float x_value[8];
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        load<4>(x_value + 4 * r, x + (index + 512 * r));
+        load<4>(x_value + 4 * r, x_ptr + 512 * r);
     }
     float sum[4];
     #pragma unroll
