@@ -1,13 +1,12 @@
 extern "C" __global__ void __launch_bounds__(128, 1) add(const float* x, const float* y, float* out, int n) {
-    const int tid = (int)threadIdx.x;
-    const int index = (int)(blockIdx.x * 1024u);
+    const int index = (int)(threadIdx.x + blockIdx.x * 1024u);
     int index2[8];
     bool mask[8];
     float x_value[8];
     float y_value[8];
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        index2[r] = (int)(index + (unsigned)(tid + 128 * r));
+        index2[r] = (int)(index + (unsigned)(128 * r));
         mask[r] = index2[r] < n;
         x_value[r] = mask[r] ? x[index2[r]] : 0.0f;
         y_value[r] = mask[r] ? y[index2[r]] : 0.0f;

@@ -74,34 +74,33 @@ gpu.module @kernels {
     }
     %51 = arith.shrsi %0, %c5.i32 : i32
     %52 = arith.constant dense<[0, 4, 8, 12]> : vector<4xi32>
-    %53 = vector.broadcast %51 : i32 to vector<4xi32>
-    %54 = arith.addi %53, %52 overflow<nsw> : vector<4xi32>
-    %55 = vector.broadcast %2 : i32 to vector<4xi32>
-    %56 = arith.addi %55, %54 : vector<4xi32>
-    %57 = vector.broadcast %N : i32 to vector<4xi32>
-    %58 = arith.muli %56, %57 : vector<4xi32>
-    %59 = vector.broadcast %11 : i32 to vector<4xi32>
-    %60 = arith.addi %58, %59 : vector<4xi32>
-    %61 = llvm.getelementptr %c[%60] : (!llvm.ptr<1>, vector<4xi32>) -> vector<4x!llvm.ptr<1>>, f32
-    %62 = vector.broadcast %M : i32 to vector<4xi32>
-    %63 = arith.cmpi slt, %56, %62 : vector<4xi32>
-    %64 = vector.broadcast %12 : i1 to vector<4xi1>
-    %65 = arith.andi %63, %64 : vector<4xi1>
+    %53 = arith.addi %51, %2 : i32
+    %54 = vector.broadcast %53 : i32 to vector<4xi32>
+    %55 = arith.addi %54, %52 : vector<4xi32>
+    %56 = vector.broadcast %N : i32 to vector<4xi32>
+    %57 = arith.muli %55, %56 : vector<4xi32>
+    %58 = vector.broadcast %11 : i32 to vector<4xi32>
+    %59 = arith.addi %57, %58 : vector<4xi32>
+    %60 = llvm.getelementptr %c[%59] : (!llvm.ptr<1>, vector<4xi32>) -> vector<4x!llvm.ptr<1>>, f32
+    %61 = vector.broadcast %M : i32 to vector<4xi32>
+    %62 = arith.cmpi slt, %55, %61 : vector<4xi32>
+    %63 = vector.broadcast %12 : i1 to vector<4xi1>
+    %64 = arith.andi %62, %63 : vector<4xi1>
     nvvm.barrier0
-    %66:4 = vector.to_elements %61 : vector<4x!llvm.ptr<1>>
-    %67:4 = vector.to_elements %23 : vector<4xf32>
-    %68:4 = vector.to_elements %65 : vector<4xi1>
-    scf.if %68#0 {
-      llvm.store %67#0, %66#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    %65:4 = vector.to_elements %60 : vector<4x!llvm.ptr<1>>
+    %66:4 = vector.to_elements %23 : vector<4xf32>
+    %67:4 = vector.to_elements %64 : vector<4xi1>
+    scf.if %67#0 {
+      llvm.store %66#0, %65#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %68#1 {
-      llvm.store %67#1, %66#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %67#1 {
+      llvm.store %66#1, %65#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %68#2 {
-      llvm.store %67#2, %66#2 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %67#2 {
+      llvm.store %66#2, %65#2 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %68#3 {
-      llvm.store %67#3, %66#3 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %67#3 {
+      llvm.store %66#3, %65#3 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     gpu.return
   }

@@ -38,11 +38,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) outer(
             acc[r] = fmaf(packed[r], b_value, acc[r]);
         }
     }
-    const int index8 = tid >> 5;
+    const int index8 = (int)((tid >> 5) + (unsigned)index);
     int index9[4];
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        index9[r] = (int)(index + (unsigned)(index8 + 4 * r));
+        index9[r] = (int)(index8 + (unsigned)(4 * r));
     }
     __syncthreads();
     #pragma unroll

@@ -6,52 +6,51 @@ gpu.module @kernels {
     %1 = nvvm.read.ptx.sreg.ctaid.x : i32
     %2 = arith.muli %1, %c256.i32 : i32
     %3 = arith.constant dense<[0, 128]> : vector<2xi32>
-    %4 = vector.broadcast %0 : i32 to vector<2xi32>
-    %5 = arith.addi %4, %3 overflow<nsw> : vector<2xi32>
-    %6 = vector.broadcast %2 : i32 to vector<2xi32>
-    %7 = arith.addi %6, %5 : vector<2xi32>
-    %8 = llvm.getelementptr %x[%7] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32
-    %9 = vector.broadcast %n : i32 to vector<2xi32>
-    %10 = arith.cmpi slt, %7, %9 : vector<2xi32>
-    %11:2 = vector.to_elements %8 : vector<2x!llvm.ptr<1>>
-    %12:2 = vector.to_elements %10 : vector<2xi1>
-    %13 = scf.if %12#0 -> (f32) {
-      %14 = llvm.load %11#0 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %14 : f32
+    %4 = arith.addi %0, %2 : i32
+    %5 = vector.broadcast %4 : i32 to vector<2xi32>
+    %6 = arith.addi %5, %3 : vector<2xi32>
+    %7 = llvm.getelementptr %x[%6] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32
+    %8 = vector.broadcast %n : i32 to vector<2xi32>
+    %9 = arith.cmpi slt, %6, %8 : vector<2xi32>
+    %10:2 = vector.to_elements %7 : vector<2x!llvm.ptr<1>>
+    %11:2 = vector.to_elements %9 : vector<2xi1>
+    %12 = scf.if %11#0 -> (f32) {
+      %13 = llvm.load %10#0 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %13 : f32
     } else {
       scf.yield %c0.0.f32 : f32
     }
-    %15 = scf.if %12#1 -> (f32) {
-      %16 = llvm.load %11#1 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %16 : f32
+    %14 = scf.if %11#1 -> (f32) {
+      %15 = llvm.load %10#1 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %15 : f32
     } else {
       scf.yield %c0.0.f32 : f32
     }
-    %17 = vector.from_elements %13, %15 : vector<2xf32>
-    %18 = llvm.getelementptr %y[%7] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32
-    %19:2 = vector.to_elements %18 : vector<2x!llvm.ptr<1>>
-    %20 = scf.if %12#0 -> (f32) {
-      %21 = llvm.load %19#0 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %21 : f32
+    %16 = vector.from_elements %12, %14 : vector<2xf32>
+    %17 = llvm.getelementptr %y[%6] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32
+    %18:2 = vector.to_elements %17 : vector<2x!llvm.ptr<1>>
+    %19 = scf.if %11#0 -> (f32) {
+      %20 = llvm.load %18#0 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %20 : f32
     } else {
       scf.yield %c0.0.f32 : f32
     }
-    %22 = scf.if %12#1 -> (f32) {
-      %23 = llvm.load %19#1 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %23 : f32
+    %21 = scf.if %11#1 -> (f32) {
+      %22 = llvm.load %18#1 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %22 : f32
     } else {
       scf.yield %c0.0.f32 : f32
     }
-    %24 = vector.from_elements %20, %22 : vector<2xf32>
-    %25 = arith.addf %17, %24 : vector<2xf32>
-    %26 = llvm.getelementptr %out[%7] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32
-    %27:2 = vector.to_elements %26 : vector<2x!llvm.ptr<1>>
-    %28:2 = vector.to_elements %25 : vector<2xf32>
-    scf.if %12#0 {
-      llvm.store %28#0, %27#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    %23 = vector.from_elements %19, %21 : vector<2xf32>
+    %24 = arith.addf %16, %23 : vector<2xf32>
+    %25 = llvm.getelementptr %out[%6] : (!llvm.ptr<1>, vector<2xi32>) -> vector<2x!llvm.ptr<1>>, f32
+    %26:2 = vector.to_elements %25 : vector<2x!llvm.ptr<1>>
+    %27:2 = vector.to_elements %24 : vector<2xf32>
+    scf.if %11#0 {
+      llvm.store %27#0, %26#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %12#1 {
-      llvm.store %28#1, %27#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %11#1 {
+      llvm.store %27#1, %26#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     gpu.return
   }
