@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from refcompiler.errors import LaunchError
+from refcompiler.kernels import matmul as library
 from refcompiler.kernels.matmul import matmul, operand
 from refcompiler.kernels.tiles import configuration, narrow
 from refcompiler.runtime import describe
@@ -150,6 +151,22 @@ def test_few_rows_in_splits():
     a, b, bias = (whole(shape, ml_dtypes.bfloat16) for shape in ((8, 64), (64, 4288), (4288,)))
     out = matmul(a, b, np.empty((8, 4288), np.float32), bias, "relu", SPLITS=2, BK=32)
     assert (out == np.maximum(product(a, b) + bias.astype(float), 0)).all()
+
+
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("splits, depth", [(2, 64), (4, 96), (3, 64)])
+def test_narrow_products_in_splits(monkeypatch, splits, depth, turn_b):
+    """As batches of boxes where parts are equally deep, else through pointers."""
+    config = narrow(4288, 16, 1, 2, "sm_90a", 132) | {"SPLITS": splits, "BK": 32}
+    monkeypatch.setattr(library, "narrow", lambda *_: config)
+    by = {"boxes": 0, "pointers": 0}
+    for name in by:
+        true = getattr(library, f"_by_{name}")
+        monkeypatch.setattr(library, f"_by_{name}", lambda *a, n=name, t=true: by.update({n: by[n] + 1}) or t(*a))
+    a, b, bias = (whole(shape, ml_dtypes.bfloat16) for shape in ((8, depth), (depth, 200), (200,)))
+    out = matmul(a, held(b, turn_b), np.empty((8, 200), np.float32), bias, "relu")
+    assert (out == np.maximum(product(a, b) + bias.astype(float), 0)).all()
+    assert by == {"boxes": int(depth % splits == 0), "pointers": int(depth % splits != 0)}
 
 
 def test_the_narrow_configuration():

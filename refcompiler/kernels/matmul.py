@@ -203,6 +203,7 @@ def add_splits(
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 MULTIPLIED = ("f16", "bf16", "f32", "i8", *(dtype.name for dtype in FLOATS8))  # dtypes of operands
 WORTH_A_COPY = 512  # rows and columns from which on an operand is read often enough to be copied first
+WARPGROUP_ROWS = 64  # of a tile, which its instructions take at a time
 ADDED_AT_A_TIME = 1024  # elements of partial products, by one program
 
 
@@ -306,17 +307,31 @@ def _by_pointers(p: Product, splits: int = 1, stride_split: int = 0) -> None:
     matmul_pointers[grid](p.a, p.b, p.c, p.bias, *p.sizes, *strides, *batch, stride_split, chunk, **even, **p.given)
 
 
-def _in_splits(p: Product, splits: int) -> None:
-    """Partial products in a workspace of float32, then their sum."""
-    M, N, batches = p.z.rows, p.z.columns, p.z.batches
+def _in_splits(p: Product, splits: int, boxes: bool, programs: int) -> None:
+    """Partial products in a workspace of float32, then their sum, row by row as the caller sees them."""
+    seen = p.transpose if p.bias_of_rows else p
+    M, N, batches = seen.z.rows, seen.z.columns, seen.z.batches
     parts = empty(p.a, (splits, batches, M, N), "float32")
-    z = p.z._replace(stride_batch=M * N, stride_row=N, stride_column=1)
+    z = seen.z._replace(stride_batch=M * N, stride_row=N, stride_column=1, item_bytes=4, aligned=True)
     given = p.given | {"HAS_BIAS": False, "ACTIVATION": "none"}
-    _by_pointers(p._replace(c=parts, z=z, given=given), splits, batches * M * N)
+    partial = p._replace(c=parts, z=z.transpose if p.bias_of_rows else z, given=given)
+    equal = batches == 1 and p.x.columns % splits == 0 and p.given["BM"] % WARPGROUP_ROWS == 0
+    if boxes and equal and (as_batch := _in_batch(partial, splits)).are_boxes:
+        _by_boxes(as_batch, programs)
+    else:
+        _by_pointers(partial, splits, batches * M * N)
     epilogue = {name: p.given[name] for name in ("HAS_BIAS", "ACTIVATION", "backend") if name in p.given}
-    strides = (batches * M * N, p.z.stride_batch, p.z.stride_row, p.z.stride_column)
+    strides = (batches * M * N, seen.z.stride_batch, seen.z.stride_row, seen.z.stride_column)
     grid = (triton.cdiv(M * N, ADDED_AT_A_TIME), batches)
     add_splits[grid](parts, p.c, p.bias, N, M * N, *strides, SPLITS=splits, **epilogue, BLOCK=ADDED_AT_A_TIME)
+
+
+def _in_batch(p: Product, splits: int) -> Product:
+    """A product as a batch of partial ones, which are equally deep."""
+    depth = p.x.columns // splits
+    x = p.x._replace(batches=splits, columns=depth, stride_batch=depth * p.x.stride_column)
+    y = p.y._replace(batches=splits, rows=depth, stride_batch=depth * p.y.stride_row)
+    return p._replace(x=x, y=y, z=p.z._replace(batches=splits))
 
 
 def _along_k(p: Product, options: dict[str, Any]) -> Product:
@@ -411,7 +426,7 @@ def matmul(
     given |= {"HAS_BIAS": bias is not None, "PRECISION": precision, "ACTIVATION": activation}
     product = product._replace(given=given)
     if splits > 1:
-        _in_splits(product, splits)
+        _in_splits(product, splits, boxes, programs)
     elif boxes:
         _by_boxes(product, programs)
     else:

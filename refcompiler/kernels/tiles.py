@@ -22,9 +22,9 @@ class Tile(NamedTuple):
 # BK is that of 16-bit elements. A larger tile reads less for each product, a smaller one fills the GPU at its end.
 WGMMA = (
     Tile(128, 256, 64, 8, 4, 1.0),
-    Tile(128, 128, 64, 8, 5, 0.85),
-    Tile(64, 128, 64, 4, 5, 0.6),
-    Tile(64, 64, 64, 4, 6, 0.4),
+    Tile(128, 128, 64, 8, 6, 0.85),
+    Tile(64, 128, 64, 4, 8, 0.6),
+    Tile(64, 64, 64, 4, 8, 0.4),
 )
 WGMMA_FLOAT8 = WGMMA[1:]  # whose sums are in registers twice: those of a step of the loop, and all
 MMA = (Tile(128, 128, 32, 8, 4, 1.0), Tile(64, 128, 32, 4, 4, 0.9), Tile(64, 64, 32, 4, 4, 0.65))
@@ -73,12 +73,15 @@ def configuration(
 
 def narrow(M: int, N: int, batches: int, item_bytes: int, arch: str, multiprocessors: int) -> dict[str, int] | None:
     """The configuration of a result of many rows and few columns whose operands are boxes: warpgroups read the larger
-    operand once. None where they cannot, or where half of the multiprocessors would have nothing to read."""
+    operand once. None where they cannot, or where half of the multiprocessors would have nothing to read.
+
+    The slots of its ring leave room for another program on the multiprocessor, that of the next launch."""
     many = -(-M // 64) * batches
     if arch != "sm_90a" or item_bytes != 2 or N > SKINNY or 2 * many < multiprocessors:
         return None
-    BM, num_warps = (128, 8) if many >= 2 * multiprocessors else (64, 4)
-    return {"BM": BM, "BN": SKINNY, "BK": 128, "GROUP": 0, "SPLITS": 1, "num_warps": num_warps, "num_stages": 8}
+    BM, num_warps, num_stages = (128, 8, 5) if many >= 2 * multiprocessors else (64, 4, 8)
+    tile = {"BM": BM, "BN": SKINNY, "BK": 64, "num_warps": num_warps, "num_stages": num_stages}
+    return {**tile, "GROUP": 0, "SPLITS": 1}
 
 
 def _skinny(M: int, N: int, K: int, batches: int, item_bytes: int, multiprocessors: int) -> dict[str, int]:
