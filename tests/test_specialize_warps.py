@@ -234,6 +234,17 @@ def test_products_in_several_parts():
     np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_products_in_several_parts_overlap(backend):
+    """No left operand is moved into place between the parts, for which ptxas would serialise them."""
+    pytest.importorskip("cuda.bindings")
+    if backend == "mlir":
+        pytest.importorskip("mlir.ir")
+    types = "q:*bf16:16,k:*bf16:16,v:*bf16:16,out:*f32:16,S:i32:16"
+    kernel = uneven.compile(types, {"B": 128, "N": 32, "D": 32}, arch="sm_90a", num_warps=4, backend=backend)
+    assert kernel.resources["threads"] == 256 and kernel.serialized is None and "HGMMA" in kernel.asm["sass"]
+
+
 @pytest.mark.parametrize(("columns", "rotated"), [(128, True), (256, False)])
 def test_products_are_rotated_where_registers_hold_both(columns, rotated):
     types = "q:*bf16:16,k:*bf16:16,v:*bf16:16,out:*f32:16,S:i32:16"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
 from refcompiler.ir.core import Value
-from refcompiler.ir.types import FLOATS8, element_of, shape_of
+from refcompiler.ir.types import FLOATS8, SharedType, element_of, shape_of
 from refcompiler.layouts import LinearLayout
 from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers, part
 
@@ -76,7 +76,8 @@ def _products(state: Lowering, op: WarpgroupDot, parts: Sequence[Value | None], 
     fields: dict[str, Any] = {"n": shape_of(op.y.type)[1], "k_steps": depth * itemsize // STEP_BYTES}
     fields |= {"swizzle": tile.wide * itemsize, "b_major": "kn"[tile.axis], "b_stride": tile.stride}
     lefts = [_left(state, op, number, len(parts), start) for number in range(len(parts))]
-    state.builder.op("wgmma_fence")  # no register that takes part is written from here on
+    held = [left for (left, _), _ in lefts if len(parts) > 1 and not isinstance(left.type, SharedType)]
+    state.builder.op("wgmma_fence", *held)
     results = []
     for own, (left, more) in zip(parts, lefts, strict=True):
         results.append(state.op("wgmma", own, *left, right.buffer, index, **fields, **more))

@@ -203,7 +203,12 @@ class Wgmma(Op, name="wgmma", effects={"read_shared", "async"}, levels=SIMT, nee
 
 
 class WgmmaFence(PtxOp, name="wgmma_fence", effects={"fence"}, levels=SIMT, needs="has_wgmma"):
-    """What was written to registers before is seen by the wgmma ops after it (PTX wgmma.fence).  Spec: exec.wgmma"""
+    """What was written to registers before is seen by the wgmma ops after it (PTX wgmma.fence). ``held`` are the
+    left operands in registers of several of these: a backend has them there by now, and moves none between two ops.
+    Spec: exec.wgmma"""
+
+    held = operand(variadic=True)
+    arguments = ()
 
     @property
     def instruction(self) -> Instruction:

@@ -52,6 +52,7 @@ class _Kernel(ControlFlow, TensorCores, AsynchronousCopies):
         self.lines: list[str] = []
         self.tables: list[str] = []
         self.functions: dict[str, str] = {}  # text of functions of this kernel -> name
+        self.held: dict[Value, str] = {}
         self.depth = 1
         self.group: _Group | None = None
         self.renderer = Renderer(Ranges(func), self.plan, self.written, self.table)

@@ -344,6 +344,17 @@ template <int N>
     for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i]) :: "memory");
 }}
 """,
+    "hold": f"""// registers that a wgmma is going to read: they have their values from here on
+template <int N, typename T>
+{_INLINE} void hold(T* x) {{
+#pragma unroll
+    for (int i = 0; i < N; i += 4 / (int)sizeof(T)) {{
+        unsigned word = as_word(x + i);
+        asm volatile("" : "+r"(word) :: "memory");
+        from_word(x + i, word);
+    }}
+}}
+""",
     **{f"{source}_to_f32_odd": _int_to_f32_odd(source) for source in INTS if source.bits >= 32},
     **{f"{source}_to_{t}": _float_to_int(source, t) for source in ("f32", "f64") for t in INTS},
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from refcompiler.dialects.simt.matrices import Ldmatrix, Stmatrix
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import MmaSync, packed
-from refcompiler.dialects.simt.warpgroup import Wgmma, WgmmaWait
+from refcompiler.dialects.simt.warpgroup import Wgmma, WgmmaFence, WgmmaWait
 from refcompiler.emitters.cuda.c_types import C_TYPES
 from refcompiler.emitters.cuda.control import Assign
 from refcompiler.emitters.cuda.expressions import Expr, binary
@@ -28,6 +28,7 @@ class TensorCores:
     namer: Namer
     index: str
     functions: dict[str, str]
+    held: dict[Value, str]  # left operands of wgmma that a fence holds, and their arrays
     line: Callable[[str], None]
     step: Callable[[Op | Assign], None]
     flush: Callable[[], None]
@@ -42,11 +43,22 @@ class TensorCores:
         self.line(f"{name}<{m}, {n}, {k}>({d}, {a}, {b});")
 
     def write_wgmma(self, op: Wgmma, index: Expr | None) -> None:
-        a = self.place(op.a, op.a_index) if op.a_shared else self.array_of(op.a, count_of(op.a.type))
+        a = self.place(op.a, op.a_index) if op.a_shared else self.left_of(op.a)
         b = self.place(op.b, op.b_index)
         d = self.accumulators(op.result, op.c)
         name = self.function("wgmma_" + "_".join(op.instruction.split(".")[4:]), _wgmma(op))
         self.line(f"{name}({d}, {a}, {b});")
+
+    def write_wgmma_fence(self, op: WgmmaFence, index: Expr | None) -> None:
+        """Nothing moves what is held below the fence; else ptxas would put one between wgmmas, and serialise them."""
+        for value in op.held:
+            self.held[value] = self.array_of(value, count_of(value.type))
+            self.line(f"hold<{count_of(value.type)}>({self.held[value]});")
+        self.line(f'asm volatile("{op.instruction.text}" ::: "memory");')
+
+    def left_of(self, value: Value) -> str:
+        """The array of a left operand in registers."""
+        return self.held.get(value) or self.array_of(value, count_of(value.type))
 
     def write_wgmma_wait(self, op: WgmmaWait, index: Expr | None) -> None:
         """What comes after reads other variables than the wgmma before, so no read moves above the wait."""
