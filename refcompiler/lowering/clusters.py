@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from math import prod
+from typing import NamedTuple
+
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.types import F32, I32, I64, BlockType, DType, SharedType, element_of, shape_of, with_element
 from refcompiler.layouts import index_pieces, is_additive, owner_bits, owner_registers, register_offsets, row_major
 from refcompiler.layouts.shared import shared_access
-from refcompiler.lowering.fragments import Fragments
 from refcompiler.lowering.memory import owned
-from refcompiler.lowering.state import Lowering, layout_of, lowers
+from refcompiler.lowering.shared import loaded
+from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers
+
+
+class Exchange(NamedTuple):
+    """What all exchanges of a function share: a buffer of two halves, which they use in turns, the barriers that count
+    what has come to each half, and for each thread how many exchanges it has begun."""
+
+    buffer: Value
+    half: int  # elements
+    barriers: Value
+    begun: Value
+
+
+class Turn(NamedTuple):
+    """The half that an exchange uses, its first element, and the parity of its phase."""
+
+    half: Value
+    first: Value
+    parity: Value
 
 
 @lowers("cta_rank")
@@ -22,28 +43,65 @@ def _rank(state: Lowering, ctas: int) -> Value:
 
 @lowers("all_gather")
 def lower_all_gather(state: Lowering, op: Op) -> None:
-    """A buffer of its own in every CTA, so that between two exchanges of a loop one barrier is enough."""
-    state.begin_cluster()
-    layout = layout_of(op.result)
-    element, shape = element_of(op.x.type), shape_of(op.x.type)
-    word = I64 if element.bits == 64 else I32
-    elements = 1
-    for extent in shape:
-        elements *= extent
-    buffer = state.op("shared_alloc", synchronized="cluster", types=[SharedType(word, op.ctas * elements)])
-    rank = _rank(state, op.ctas)
-    value = _as_words(state, state.vector(op.x) if shape else state.value(op.x), word)
-    if shape:
-        _put_block(state, op, buffer, value, state.op("mul", rank, state.constant(elements)))
-    else:  # each of the first threads writes to one of the CTAs
+    """Nobody waits for the slowest CTA but for what it sends. Nor does it hurt to be ahead of one: who sends for the
+    second time after an exchange has heard from everyone since, so that all have read what was in that half."""
+    if state.exchange is None:
+        state.exchange = state.at_top(lambda: _begin(state))
+    exchange, layout, elements = state.exchange, layout_of(op.result), prod(shape_of(op.x.type))
+    word = element_of(exchange.buffer.type)
+    turn = _next(state, exchange)
+    mine = state.op("add", turn.first, state.op("mul", _rank(state, op.ctas), state.constant(elements)))
+    value = _as_words(state, state.vector(op.x) if shape_of(op.x.type) else state.value(op.x), word)
+    if shape_of(op.x.type):
+        _send_block(state, op, value, mine, turn)
+    else:  # each of the first threads sends to one of the CTAs
         to_one = state.op("cmp_lt", state.thread, state.constant(op.ctas))
-        state.builder.op("st_cluster", buffer, rank, state.thread, value, to_one)
+        _send(state, mine, state.thread, value, turn, to_one)
+    first = state.op("cmp_eq", state.thread, state.constant(0))
+    total = op.ctas * elements * word.itemsize
+    state.builder.op("mbarrier_expect_tx", exchange.barriers, turn.half, first, bytes=total)
+    state.builder.op("mbarrier_wait", exchange.barriers, turn.half, turn.parity)
     load = shared_access(layout, row_major(layout.shape), word.itemsize, store=False)
-    state.set(op.result, _from_words(state, Fragments(buffer, None, load).all(state), element))
+    order = inverse([register for _, vector in load.vectors for register in vector])
+    came = loaded(state, exchange.buffer, turn.first, load, list(range(len(load.vectors))))
+    state.set(op.result, _from_words(state, state.pick(came, order), element_of(op.x.type)))
 
 
-def _put_block(state: Lowering, op: Op, buffer: Value, value: Value, first: Value) -> None:
-    """The owner of each element writes it to every CTA, into the row of ``buffer`` that begins at ``first``."""
+def _begin(state: Lowering) -> Exchange:
+    """Made before anything else in a kernel; no CTA sends to another one that has not made it."""
+    gathers = [op for op in state.old.walk() if op.name == "all_gather"]
+    word = I64 if any(element_of(op.x.type).bits == 64 for op in gathers) else I32
+    half = max(op.result.type.numel for op in gathers)
+    threads = state.num_warps * 32
+    buffer = state.op("shared_alloc", synchronized="cluster", types=[SharedType(word, 2 * half)])
+    begun = state.op("shared_alloc", synchronized="thread", types=[SharedType(I32, threads)])
+    barriers = state.op("mbarrier_alloc", count=2)
+    first = state.op("cmp_eq", state.thread, state.constant(0))
+    for number in range(2):
+        state.builder.op("mbarrier_init", barriers, state.constant(number), first, arrivals=1)
+    state.builder.op("fence_mbarrier_init")
+    state.builder.op("st_shared", begun, state.thread, state.constant(0), None)
+    state.builder.op("cluster_barrier")
+    return Exchange(buffer, half, barriers, begun)
+
+
+def _next(state: Lowering, exchange: Exchange) -> Turn:
+    """The turn of the exchange that begins."""
+    number = state.op("ld_shared", exchange.begun, state.thread)
+    following = state.op("add", number, state.constant(1))
+    state.builder.op("st_shared", exchange.begun, state.thread, following, None)
+    half = state.op("and", number, state.constant(1))
+    parity = state.op("and", state.op("shr", number, state.constant(1)), state.constant(1))
+    return Turn(half, state.op("mul", half, state.constant(exchange.half)), parity)
+
+
+def _send(state: Lowering, index: Value, cta: Value, value: Value, turn: Turn, sends: Value | None) -> None:
+    exchange = state.exchange
+    state.builder.op("st_async", exchange.buffer, index, cta, value, exchange.barriers, turn.half, sends)
+
+
+def _send_block(state: Lowering, op: Op, value: Value, first: Value, turn: Turn) -> None:
+    """The owner of each element sends it to every CTA, into the row of the buffer that begins at ``first``."""
     assert isinstance(op.x.type, BlockType)
     flat = layout_of(op.x).reshape((op.x.type.numel,))
     registers = owner_registers(flat)
@@ -54,28 +112,24 @@ def _put_block(state: Lowering, op: Op, buffer: Value, value: Value, first: Valu
     for number, register in enumerate(registers):
         place, word = state.pick(index, (number,)), state.pick(value, (register,))
         for cta in range(op.ctas):
-            state.builder.op("st_cluster", buffer, place, state.constant(cta), word, owner)
+            _send(state, place, state.constant(cta), word, turn, owner)
 
 
 def _as_words(state: Lowering, value: Value, word: DType) -> Value:
     """Numbers as integers of 32 or 64 bits that hold their bits, or their value."""
     element = element_of(value.type)
-    if element is word:
-        return value
     if element.is_float and element.bits < 32:
         value, element = state.cast(value, F32), F32
-    if element.bits == word.bits:
-        return state.op("bitcast", value, types=[with_element(value.type, word)])
-    return state.cast(value, word)
+    if element.is_float:
+        own = I64 if element.bits == 64 else I32
+        value, element = state.op("bitcast", value, types=[with_element(value.type, own)]), own
+    return state.cast_to(value, word)
 
 
 def _from_words(state: Lowering, value: Value, element: DType) -> Value:
     """The inverse of ``_as_words``."""
-    word = element_of(value.type)
-    if element is word:
-        return value
-    if element.bits == word.bits:
-        return state.op("bitcast", value, types=[with_element(value.type, element)])
-    if element.is_float:
-        return state.cast(state.op("bitcast", value, types=[with_element(value.type, F32)]), element)
-    return state.cast(value, element)
+    if not element.is_float:
+        return state.cast_to(value, element)
+    own, wide = (I64, element) if element.bits == 64 else (I32, F32)
+    value = state.op("bitcast", state.cast_to(value, own), types=[with_element(value.type, wide)])
+    return state.cast_to(value, element)

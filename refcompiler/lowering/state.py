@@ -57,6 +57,7 @@ class Lowering:
         self.builder = Builder(self.new.body)
         self._thread: Value | None = None
         self.rings: dict[Value, Any] = {}
+        self.exchange: Any = None  # between CTAs of a cluster
         self.users = users(func)
         self.open: set[Op] = set()  # the ops of the block that is being lowered
 
@@ -120,13 +121,15 @@ class Lowering:
             self._thread = op.result
         return self._thread
 
-    def begin_cluster(self) -> None:
-        """Let no CTA write to another one before that one runs."""
-        if not any(op.name == "cluster_barrier" for op in self.new.body.ops):
-            with self.builder.inside(self.new.body):
-                op = self.builder.op("cluster_barrier")
-            self.new.body.ops.remove(op)
-            self.new.body.ops.insert(0, op)
+    def at_top(self, build: Callable[[], Any]) -> Any:
+        """What ``build`` makes, at the top of the function, behind the thread index."""
+        ops, thread = self.new.body.ops, self.thread.owner
+        before = len(ops)
+        with self.builder.inside(self.new.body):
+            made = build()
+        first = ops.index(thread) + 1
+        ops[first:] = ops[before:] + ops[first:before]
+        return made
 
     def thread_function(self, pieces: Iterable[Piece]) -> Value | None:
         """The xor of the pieces at this thread; None where there are none."""

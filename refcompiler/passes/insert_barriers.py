@@ -19,6 +19,7 @@ _FLIGHTS = {
     "cp_async": ("cp_async_commit", "cp_async_wait"),
     "tma_store": ("bulk_commit", "bulk_wait"),
     "tma_load": ("", "mbarrier_wait"),
+    "st_async": ("", "mbarrier_wait"),
     "wgmma": ("wgmma_commit", "wgmma_wait"),
 }
 _MOST_GROUPS = 8  # to be told apart
@@ -37,8 +38,8 @@ def insert_barriers(func: Func, context: Any = None) -> None:
 
     An asynchronous access stays pending until it was waited for and a barrier follows. Copies of boxes and matrix
     products are followed in shared memory only. Inside a role the barrier is a named one, of that role's warps;
-    accesses of two roles are left to the program. Where CTAs of a cluster may meet, in a buffer that others write to or
-    in global memory, the barrier is that of the cluster.
+    accesses of two roles are left to the program. Where CTAs of a cluster may meet in global memory, the barrier is
+    that of the cluster.
     """
     pass_ = _Barriers(func)
     pass_.block(func.body, frozenset())
@@ -60,11 +61,6 @@ class _Access:
     @property
     def shared(self) -> bool:
         return isinstance(self.place.type, SharedType)
-
-    @property
-    def by_cluster(self) -> bool:
-        """Whether CTAs of a cluster meet in this buffer."""
-        return self.shared and self.place.owner.attrs.get("synchronized") == "cluster"
 
     def after(self, op: Op) -> _Access | None:
         """What becomes of it by ``op``, which may make groups or wait; None where it needs no barrier any more."""
@@ -140,7 +136,7 @@ class _Barriers:
 
     def is_wide(self, access: _Access) -> bool:
         """Whether the other access may be of another CTA of the cluster."""
-        return access.by_cluster or (self.ctas > 1 and not access.shared)
+        return self.ctas > 1 and not access.shared
 
     def ordered(self, pending: frozenset[_Access], cluster: bool = False) -> frozenset[_Access]:
         """What is pending after a barrier: what was not waited for, and after one of a CTA what other CTAs meet."""

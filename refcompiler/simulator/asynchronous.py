@@ -18,7 +18,7 @@ from refcompiler.dialects.simt.asynchronous import (
     TmaLoad,
     TmaStore,
 )
-from refcompiler.dialects.simt.clusters import StCluster
+from refcompiler.dialects.simt.clusters import StAsync
 from refcompiler.dialects.simt.tensor_maps import CHUNK
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Op, Value
@@ -57,7 +57,7 @@ def order_of(m: Machine) -> AgentOrder:
 
 def granules(op: PtxOp, suffix: str) -> list[int]:
     """The sizes in bytes of what ``op`` accesses in one memory."""
-    if isinstance(op, CpAsync) or (isinstance(op, StCluster) and suffix == "_shared"):
+    if isinstance(op, CpAsync) or (isinstance(op, StAsync) and suffix == "_shared"):
         return [element_bytes(op.buffer.type)]
     if isinstance(op, TmaLoad | TmaStore):
         return [element_bytes(op.buffer.type)] + [BARRIER_BYTES] * (suffix == "_shared")
@@ -95,10 +95,15 @@ def _barrier(m: Machine, op: Op, buffer: Value, index: Value, lane: int) -> Barr
     if not 0 <= number < buffer.type.count:
         what = f"{m.thread(lane)} means barrier {number} of {buffer.type.count}"
         raise m.error(op, "exec.mbarriers#E3", what)
-    barrier = copies_of(m).barriers.get(copies_of(m).slots[buffer] + number)
+    return barrier_in(m, op, buffer, number, lane, lane // m.threads)
+
+
+def barrier_in(m: Machine, op: Op, buffer: Value, number: int, lane: int, cta: int) -> Barrier:
+    """Barrier ``number`` in a CTA, which a thread uses."""
+    barrier = copies_of(m).barriers.get(slot_of(m, buffer, number, cta))
     if barrier is None:
         raise m.error(op, "exec.mbarriers#E3", f"{m.thread(lane)} uses barrier {number}, which nobody has initialised")
-    address = np.array([buffer.owner.offset + BARRIER_BYTES * number])
+    address = np.array([buffer.owner.offset + BARRIER_BYTES * number + cta * m.stride])
     assert m.shared.records is not None
     places = address // m.shared.granule + np.arange(BARRIER_BYTES // m.shared.granule)
     found = m.shared.records.unordered_write(places, np.full(places.size, m.who[lane]), m.order)
@@ -108,18 +113,24 @@ def _barrier(m: Machine, op: Op, buffer: Value, index: Value, lane: int) -> Barr
     return barrier
 
 
+def slot_of(m: Machine, buffer: Value, number: int, cta: int) -> int:
+    """The number of a barrier among all of the machine's."""
+    return copies_of(m).slots[buffer] + number + cta * copies_of(m).slots_in_cta
+
+
 @steps("mbarrier_init")
 def mbarrier_init(op: MbarrierInit) -> Step:
     def step(m: Machine) -> None:
         for lane in _lanes(m, op.predicate):
             number = _number(m, op.index, lane)
-            slot = copies_of(m).slots[op.barrier] + number
+            cta = lane // m.threads
+            slot = slot_of(m, op.barrier, number, cta)
             if not 0 <= number < op.barrier.type.count or slot in copies_of(m).barriers:
                 what = f"initialises barrier {number} of {op.barrier.type.count}" + (
                     " again" if slot in copies_of(m).barriers else ""
                 )
                 raise m.error(op, "exec.mbarriers#E3", f"{m.thread(lane)} {what}")
-            address = np.array([op.barrier.owner.offset + BARRIER_BYTES * number])
+            address = np.array([op.barrier.owner.offset + BARRIER_BYTES * number + cta * m.stride])
             m.shared.write(address, np.zeros(1, np.uint64), m.who[lane : lane + 1], m.order)
             copies_of(m).barriers[slot] = Barrier(slot, op.arrivals, copies_of(m).nothing(), int(m.who[lane]))
 
@@ -174,10 +185,10 @@ def mbarrier_wait(op: MbarrierWait) -> Step:
             wanted.append((barrier, _number(m, op.parity, lane) & 1, lane // WARP))
 
         def missing() -> Iterator[str]:
-            first = copies_of(m).slots[op.barrier]
+            first, each = copies_of(m).slots[op.barrier], copies_of(m).slots_in_cta
             for barrier, parity, _ in wanted:
                 if not barrier.passed(parity):
-                    yield f"they wait for parity {parity} of barrier {barrier.slot - first}: {barrier}"
+                    yield f"they wait for parity {parity} of barrier {barrier.slot % each - first}: {barrier}"
 
         if any(missing()):
             yield Blocked(op, lambda: not any(missing()), lambda: next(missing()))

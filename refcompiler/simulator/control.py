@@ -25,7 +25,7 @@ _CLASSES = {
     "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
     **dict.fromkeys(SHUFFLES, "shuffle"),
     "atomic_rmw": "global", "atomic_cas": "global", "barrier": "barrier", "named_barrier": "barrier",
-    "cluster_barrier": "barrier", "st_cluster": "shared",
+    "cluster_barrier": "barrier", "st_async": "shared",
     "for": "control", "if": "control", "while": "control", "roles": "control", "cast": "conversion",
 }  # fmt: skip
 

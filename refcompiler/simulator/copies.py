@@ -76,6 +76,7 @@ class Copies:
 
     def __init__(self, order: AgentOrder, maps: Sequence[Placed], slots: Mapping[Value, int], early: bool):
         self.order, self.maps, self.slots, self.early = order, maps, slots, early
+        self.slots_in_cta = sum(buffer.type.count for buffer in slots)
         self.barriers: dict[int, Barrier] = {}
         self.loads: list[Flight] = []
         self.groups: dict[tuple[str, int], Groups] = {}

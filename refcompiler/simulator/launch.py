@@ -68,7 +68,7 @@ class Program:
     def order(self, cta: int, ctas: int, now: int) -> Order:
         """What orders accesses of ``ctas`` CTAs, of which ``cta`` is the number of the first."""
         if self.asynchronous:
-            slots = sum(v.type.count for v in self.slots)
+            slots = sum(v.type.count for v in self.slots) * self.cluster
             return AgentOrder(cta // self.cluster * self.numbers, self.threads, now, slots, self.cluster)
         return Order(cta * self.threads, self.threads, ctas, now, self.warps_apart, self.cluster)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from refcompiler.dialects.simt.asynchronous import PtxOp
-from refcompiler.dialects.simt.clusters import ClusterBarrier, StCluster
+from refcompiler.dialects.simt.clusters import ClusterBarrier
 from refcompiler.dialects.simt.roles import NamedBarrier, Roles
 from refcompiler.dialects.simt.warpgroup import Wgmma
 from refcompiler.ir.core import Op
@@ -134,4 +134,4 @@ def uses_roles(ops: Sequence[Op]) -> bool:
 
 def acts_alone(ops: Sequence[Op]) -> bool:
     """Whether something goes on in memory while the threads do."""
-    return any(isinstance(op, PtxOp | Wgmma) and not isinstance(op, StCluster | ClusterBarrier) for op in ops)
+    return any(isinstance(op, PtxOp | Wgmma) and not isinstance(op, ClusterBarrier) for op in ops)

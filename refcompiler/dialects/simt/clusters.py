@@ -7,42 +7,47 @@ from refcompiler.dialects.simt.ptx import INSTRUCTIONS, Instruction
 from refcompiler.dialects.simt.registers import SIMT
 from refcompiler.ir.core import Value
 from refcompiler.ir.opdef import operand
-from refcompiler.ir.types import BOOL, I32, I64, DType, SharedType, element_of
-
-MOST_CTAS = 8  # that every GPU with clusters has room for
+from refcompiler.ir.types import BOOL, I32, I64, MBARRIER, DType, SharedType, element_of
 
 
-class StCluster(PtxOp, name="st_cluster", effects={"write_shared"}, levels=SIMT, needs="has_clusters"):
+class StAsync(PtxOp, name="st_async", effects={"write_shared"}, levels=SIMT, needs="has_clusters"):
     """Write ``value``, i32 or i64, to element ``index`` of ``buffer`` in the CTA number ``cta`` of the cluster, where
-    ``predicate`` is true (PTX mapa and st.shared::cluster).  Spec: exec.clusters
+    ``predicate`` is true, and tell barrier ``bar_index`` of ``bar`` there when it has come (PTX st.async).
+
+    The CTA counts the bytes of the value as those of a copy: it waits for the phase that expects them.
+    Spec: exec.clusters
     """
 
     buffer = operand()
     index = operand()
     cta = operand()
     value = operand()
+    bar = operand()
+    bar_index = operand()
     predicate = operand(optional=True)
 
     @property
     def instruction(self) -> Instruction:
-        return INSTRUCTIONS[f"st_cluster_{element_of(self.buffer.type).itemsize}"]
+        return INSTRUCTIONS[f"st_async_{element_of(self.buffer.type).itemsize}"]
 
     @property
     def arguments(self) -> list[Argument]:
-        return [(self.buffer, self.index), self.cta, self.value]
+        return [(self.buffer, self.index), self.cta, self.value, (self.bar, self.bar_index)]
 
     def verify(self, require) -> None:
         shared = isinstance(self.buffer.type, SharedType) and element_of(self.buffer.type) in (I32, I64)
-        require(shared, "ir.type", "st_cluster writes i32 or i64 to shared memory", "buffer")
-        require(self.value.type is element_of(self.buffer.type), "ir.type", "st_cluster of another type", "value")
-        numbers = self.index.type is I32 and self.cta.type is I32
-        require(numbers, "ir.type", "an index and the number of a CTA are i32 scalars", "index")
+        require(shared, "ir.type", "st_async writes i32 or i64 to shared memory", "buffer")
+        require(self.value.type is element_of(self.buffer.type), "ir.type", "st_async of another type", "value")
+        numbers = all(v.type is I32 for v in (self.index, self.cta, self.bar_index))
+        require(numbers, "ir.type", "indices and the number of a CTA are i32 scalars", "index")
+        counts = isinstance(self.bar.type, SharedType) and element_of(self.bar.type) is MBARRIER
+        require(counts, "ir.type", "st_async tells a barrier in shared memory", "bar")
         if self.predicate is not None:
             require(self.predicate.type is BOOL, "ir.type", "a predicate is a bool scalar", "predicate")
 
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list) -> DType | None:
-        return (None, I32, I32, element_of(operands[0].type), BOOL)[index]
+        return (None, I32, I32, element_of(operands[0].type), None, I32, BOOL)[index]
 
 
 class ClusterBarrier(PtxOp, name="cluster_barrier", effects={"barrier"}, levels=SIMT, needs="has_clusters"):

@@ -95,8 +95,8 @@ class SharedAlloc(Op, name="shared_alloc", explicit_type=True, effects={"alloc"}
     """A buffer in the CTA's shared memory; ``offset`` is its first byte once buffers are placed, a multiple of
     ``alignment``.
 
-    ``synchronized`` says what orders its accesses: "barrier" lets the compiler insert barriers, "cluster" those of the
-    cluster, whose other CTAs write to it; "program" leaves it to the program, and so does "mbarrier"; with "thread" no
+    ``synchronized`` says what orders its accesses: "barrier" lets the compiler insert barriers, and so does "cluster",
+    where other CTAs write to it; "program" leaves it to the program, and so does "mbarrier"; with "thread" no
     element is accessed by two threads. With "cluster" and "mbarrier" the buffer shares its bytes with no other.
     """
 

@@ -55,13 +55,14 @@ def _tma(word: str, rank: int) -> Instruction:
     return Instruction(f"tma_{word}_{rank}d", text, operands, predicated=True)
 
 
-def _st_cluster(size: int, kind: str) -> Instruction:
+def _st_async(size: int, kind: str) -> Instruction:
     return Instruction(
-        f"st_cluster_{size}",
-        f"st.shared::cluster.b{8 * size} [there], {{2}};",
-        (("to", "shared"), ("cta", "word"), ("value", kind)),
+        f"st_async_{size}",
+        f"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b{8 * size} [there], {{2}}, [bar];",
+        (("to", "shared"), ("cta", "word"), ("value", kind), _BARRIER),
         predicated=True,
-        before=".reg .b32 there; mapa.shared::cluster.u32 there, {0}, {1}; ",
+        before=".reg .b32 there, bar; "
+        "mapa.shared::cluster.u32 there, {0}, {1}; mapa.shared::cluster.u32 bar, {3}, {1}; ",
     )
 
 
@@ -70,8 +71,8 @@ INSTRUCTIONS = {
     i.name: i
     for i in (
         *(_cp_async(size) for size in (4, 8, 16)),
-        _st_cluster(4, "word"),
-        _st_cluster(8, "long"),
+        _st_async(4, "word"),
+        _st_async(8, "long"),
         Instruction(
             "mbarrier_init", "mbarrier.init.shared::cta.b64 [{0}], {1};", (_BARRIER, ("arrivals", "word")), True
         ),
