@@ -182,22 +182,26 @@ def matmul_descriptors(
 
 @triton.jit
 def add_splits(
-    parts, c, bias, N, count, stride_part, stride_cb, stride_cm, stride_cn, SPLITS: tl.constexpr,
-    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr,
+    parts, c, bias, M, N, stride_part, stride_cb, stride_cm, stride_cn, SPLITS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Partial products [SPLITS, count] in float32, added in their order; a batch has `count` elements in rows of N."""
+    """Partial products [SPLITS, batches, M, N] in float32, added in their order: [ROWS, COLUMNS] of one batch."""
+    across = tl.cdiv(N, COLUMNS)
     batch = tl.program_id(1).to(tl.int64)
-    parts += batch * count
-    c += batch * stride_cb
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = i < count
-    acc = tl.load(parts + i, mask=mask)
-    for split in tl.static_range(1, SPLITS):
-        acc += tl.load(parts + split * stride_part + i, mask=mask)
+    rows = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
+    mask = (rows < M)[:, None] & (columns < N)[None, :]
+    parts += (batch * M + rows)[:, None] * N + columns[None, :]
+    acc = tl.load(parts, mask=mask)
+    for _ in tl.static_range(1, SPLITS):
+        parts += stride_part
+        acc += tl.load(parts, mask=mask)
     if HAS_BIAS:
-        acc += tl.load(bias + i % N, mask=mask).to(tl.float32)
+        acc += tl.load(bias + columns, mask=columns < N).to(tl.float32)[None, :]
     acc = activate(acc, ACTIVATION)
-    tl.store(c + i // N * stride_cm + i % N * stride_cn, acc.to(c.dtype.element_ty), mask=mask)
+    c += batch * stride_cb
+    c += rows.to(tl.int64)[:, None] * stride_cm + columns.to(tl.int64)[None, :] * stride_cn
+    tl.store(c, acc.to(c.dtype.element_ty), mask=mask)
 
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
@@ -322,8 +326,10 @@ def _in_splits(p: Product, splits: int, boxes: bool, programs: int) -> None:
         _by_pointers(partial, splits, batches * M * N)
     epilogue = {name: p.given[name] for name in ("HAS_BIAS", "ACTIVATION", "backend") if name in p.given}
     strides = (batches * M * N, seen.z.stride_batch, seen.z.stride_row, seen.z.stride_column)
-    grid = (triton.cdiv(M * N, ADDED_AT_A_TIME), batches)
-    add_splits[grid](parts, p.c, p.bias, N, M * N, *strides, SPLITS=splits, **epilogue, BLOCK=ADDED_AT_A_TIME)
+    columns = min(triton.next_power_of_2(N), ADDED_AT_A_TIME)
+    block = {"ROWS": ADDED_AT_A_TIME // columns, "COLUMNS": columns}
+    grid = (triton.cdiv(M, block["ROWS"]) * triton.cdiv(N, columns), batches)
+    add_splits[grid](parts, p.c, p.bias, M, N, *strides, SPLITS=splits, **epilogue, **block)
 
 
 def _in_batch(p: Product, splits: int) -> Product:
