@@ -15,7 +15,7 @@ from refcompiler.emitters.cuda import text
 from refcompiler.ir.rewriter import Rewriter
 from refcompiler.layouts import matrices
 from refcompiler.lowering import elementwise, exchange, rings
-from refcompiler.passes import flush_exp2, specialize_warps
+from refcompiler.passes import flush_exp2, share_addresses, specialize_warps
 from refcompiler.passes.insert_barriers import _Barriers
 
 SPEC = Path(__file__).parents[1] / "spec"
@@ -50,6 +50,14 @@ def results_without_matrices(monkeypatch):
     monkeypatch.setattr(exchange, "matrix_exchange", lambda *_, **__: None)  # it remembers plans
 
 
+def nothing_copied_ahead(monkeypatch):
+    monkeypatch.setenv("TILESPEC_WITHOUT_PASSES", "copy_ahead")
+
+
+def addresses_of_their_own(monkeypatch):
+    monkeypatch.setattr(share_addresses, "_parts", lambda *_: None)
+
+
 def exponentials_with_subnormal_results(monkeypatch):
     monkeypatch.setattr(flush_exp2, "Rewriter", lambda *_, **__: Rewriter(()))
 
@@ -72,6 +80,9 @@ MECHANISMS = [
     (one_element_an_access, "kernels.softmax/vectors_mlir:*", "mlir", "LDG.E.128"),
     (a_comparison_an_element, "kernels.layer_norm/vectors:*", "cuda", "ISETP"),
     (stores_left_to_the_compiler, "kernels.transpose/vectors:*", "cuda", "STG.E.128"),
+    (nothing_copied_ahead, "kernels.softmax/looped:*", "cuda", "LDGSTS"),
+    (addresses_of_their_own, "kernels.softmax/addresses:*", "cuda", "LEA"),
+    (nothing_copied_ahead, "kernels.layer_norm/looped_mlir:*", "mlir", "LDGSTS"),
     (no_warp_fetches_ahead, "kernels.matmul/narrow:*", "cuda", "HGMMA"),
     (no_warp_fetches_ahead, "kernels.attention/warpgroups:*", "mlir", "spill_bytes"),
     (results_stored_by_threads, "kernels.matmul/warpgroups:*", "cuda", "UTMASTG"),

@@ -11,13 +11,13 @@ from ruamel.yaml import YAML
 
 from refcompiler.errors import LaunchError
 from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, softmax, transpose
-from refcompiler.kernels.rows import extent
+from refcompiler.kernels.rows import extent, row_configuration
 
 SPEC = Path(__file__).parents[1] / "spec"
 SOURCES = {
-    "softmax": (softmax.softmax_kernel, softmax.softmax_long_kernel),
-    "layer_norm": (layer_norm.layer_norm_kernel, layer_norm.layer_norm_long_kernel),
-    "rms_norm": (rms_norm.rms_norm_kernel, rms_norm.rms_norm_long_kernel),
+    "softmax": (softmax.softmax_kernel, softmax.softmax_rows_kernel, softmax.softmax_long_kernel),
+    "layer_norm": (layer_norm.layer_norm_kernel, layer_norm.layer_norm_rows_kernel, layer_norm.layer_norm_long_kernel),
+    "rms_norm": (rms_norm.rms_norm_kernel, rms_norm.rms_norm_rows_kernel, rms_norm.rms_norm_long_kernel),
     "transpose": (transpose.transpose_kernel,),
     "reduce": (reduce.row_sum_kernel, reduce.column_sum_kernel, reduce.sum_kernel),
 }
@@ -46,7 +46,11 @@ def close(found, exact, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("options", [{}, {"BLOCK": 64, "STEP": 32, "num_warps": 2}], ids=["held", "long"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"BLOCK": 64, "STEP": 32, "num_warps": 2}, {"ROWS": 2, "num_warps": 1, "num_ctas": 2}],
+    ids=["held", "long", "looped"],
+)
 @pytest.mark.parametrize(("m", "n"), [(3, 100), (2, 256), (0, 5), (2, 1)])
 def test_rows(dtype, options, m, n):
     x, weight, bias = matrix(m, n, dtype), *matrix(2, n, dtype)
@@ -61,6 +65,15 @@ def test_rows(dtype, options, m, n):
     assert close(layer_norm.layer_norm(x, weight, bias, out, **options), exact, dtype)
     exact = wide_x / np.sqrt(np.square(wide_x).mean(1, keepdims=True) + 1e-6) * wide(weight)
     assert close(rms_norm.rms_norm(x, weight, out, **options), exact, dtype)
+
+
+def test_rows_in_place():
+    """Where the result replaces the rows none is copied ahead: a program works on one."""
+    x, table = matrix(5, 512, np.float32), {(4, 512): {"ROWS": 2}}
+    assert "ROWS" in row_configuration(512, x, np.empty_like(x), {}, {}, table)
+    assert "ROWS" not in row_configuration(512, x, x, {}, {}, table)
+    e = np.exp(wide(x) - wide(x).max(1, keepdims=True))
+    assert close(softmax.softmax(x, x, ROWS=2, backend="simt"), e / e.sum(1, keepdims=True), np.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])

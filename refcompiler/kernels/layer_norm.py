@@ -10,7 +10,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import item_bytes, rows_and_columns
+from refcompiler.kernels.arrays import rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
 TUNED = {
@@ -21,6 +21,12 @@ TUNED = {
     (4, 32768): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
     (2, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
     (4, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
+}
+LOOPED = {
+    (2, 4096): {"ROWS": 80, "num_warps": 8},
+    (2, 16384): {"ROWS": 64, "num_warps": 16},
+    (2, 32768): {"ROWS": 16, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
+    (4, 32768): {"ROWS": 16, "num_warps": 16, "num_ctas": 2},
 }
 
 
@@ -36,6 +42,21 @@ def layer_norm_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.conste
     distance = tl.where(mask, v - tl.sum(v, axis=0) * share, 0.0)
     scale = tl.rsqrt(tl.sum(distance * distance, axis=0) * share + epsilon)
     tl.store(out + row + col, distance * scale * w + b, mask=mask)
+
+
+@triton.jit
+def layer_norm_rows_kernel(x, weight, bias, out, rows, stride, n, epsilon, BLOCK: tl.constexpr):
+    col = tl.arange(0, BLOCK)
+    mask = col < n
+    w = tl.load(weight + col, mask=mask)
+    b = tl.load(bias + col, mask=mask)
+    share = 1.0 / n
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        first = row.to(tl.int64) * stride
+        v = tl.load(x + first + col, mask=mask, other=0.0).to(tl.float32)
+        distance = tl.where(mask, v - tl.sum(v, axis=0) * share, 0.0)
+        scale = tl.rsqrt(tl.sum(distance * distance, axis=0) * share + epsilon)
+        tl.store(out + first + col, distance * scale * w.to(tl.float32) + b.to(tl.float32), mask=mask)
 
 
 @triton.jit
@@ -78,9 +99,14 @@ def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, 
     constexprs and options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
-    if rows and columns:
-        chosen = row_configuration(columns, item_bytes(x), options, TUNED)
+    if not rows or not columns:
+        return out
+    chosen = row_configuration(columns, x, out, options, TUNED, LOOPED)
+    n, share = extent(columns, chosen["BLOCK"]), chosen.pop("ROWS", 0)
+    if share:
+        grid = (triton.cdiv(rows, share),)
+        layer_norm_rows_kernel[grid](x, weight, bias, out, rows, stride, n, float(epsilon), **chosen)
+    else:
         kernel = layer_norm_long_kernel if "STEP" in chosen else layer_norm_kernel
-        n = extent(columns, chosen["BLOCK"])
         kernel[(rows,)](x, weight, bias, out, stride, n, float(epsilon), **chosen)
     return out

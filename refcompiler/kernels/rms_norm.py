@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import item_bytes, rows_and_columns
+from refcompiler.kernels.arrays import rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
 TUNED = {
@@ -15,6 +15,9 @@ TUNED = {
     (4, 32768): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
     (2, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384},
     (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
+}
+LOOPED = {
+    (2, 32768): {"ROWS": 16, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
 }
 
 
@@ -27,6 +30,18 @@ def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
     w = tl.load(weight + col, mask=mask).to(tl.float32)
     scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
     tl.store(out + row + col, v * scale * w, mask=mask)
+
+
+@triton.jit
+def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.constexpr):
+    col = tl.arange(0, BLOCK)
+    mask = col < n
+    w = tl.load(weight + col, mask=mask)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        first = row.to(tl.int64) * stride
+        v = tl.load(x + first + col, mask=mask, other=0.0).to(tl.float32)
+        scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
+        tl.store(out + first + col, v * scale * w.to(tl.float32), mask=mask)
 
 
 @triton.jit
@@ -58,9 +73,13 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
-    if rows and columns:
-        chosen = row_configuration(columns, item_bytes(x), options, TUNED)
+    if not rows or not columns:
+        return out
+    chosen = row_configuration(columns, x, out, options, TUNED, LOOPED)
+    n, share = extent(columns, chosen["BLOCK"]), chosen.pop("ROWS", 0)
+    if share:
+        rms_norm_rows_kernel[(triton.cdiv(rows, share),)](x, weight, out, rows, stride, n, float(epsilon), **chosen)
+    else:
         kernel = rms_norm_long_kernel if "STEP" in chosen else rms_norm_kernel
-        n = extent(columns, chosen["BLOCK"])
         kernel[(rows,)](x, weight, out, stride, n, float(epsilon), **chosen)
     return out

@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import item_bytes, rows_and_columns
+from refcompiler.kernels.arrays import rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
 TUNED = {
@@ -15,6 +15,9 @@ TUNED = {
     (2, 32768): {"num_warps": 16},
     (4, 32768): {"num_warps": 16},
     (4, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
+}
+LOOPED = {
+    (2, 32768): {"ROWS": 32, "num_warps": 16},
 }
 
 
@@ -26,6 +29,17 @@ def softmax_kernel(x, out, stride, n, BLOCK: tl.constexpr):
     v = tl.load(x + row + col, mask=mask, other=-float("inf")).to(tl.float32)
     e = tl.exp2((v - tl.max(v, axis=0)) * 1.4426950408889634)
     tl.store(out + row + col, e * (1.0 / tl.sum(e, axis=0)), mask=mask)
+
+
+@triton.jit
+def softmax_rows_kernel(x, out, rows, stride, n, BLOCK: tl.constexpr):
+    col = tl.arange(0, BLOCK)
+    mask = col < n
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        first = row.to(tl.int64) * stride
+        v = tl.load(x + first + col, mask=mask, other=-float("inf")).to(tl.float32)
+        e = tl.exp2((v - tl.max(v, axis=0)) * 1.4426950408889634)
+        tl.store(out + first + col, e * (1.0 / tl.sum(e, axis=0)), mask=mask)
 
 
 @triton.jit
@@ -61,8 +75,13 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     `options` are constexprs and options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
-    chosen = {"enable_reflect_ftz": True} | row_configuration(columns, item_bytes(x), options, TUNED)
-    if rows and columns:
+    if not rows or not columns:
+        return out
+    chosen = {"enable_reflect_ftz": True} | row_configuration(columns, x, out, options, TUNED, LOOPED)
+    n, share = extent(columns, chosen["BLOCK"]), chosen.pop("ROWS", 0)
+    if share:
+        softmax_rows_kernel[(triton.cdiv(rows, share),)](x, out, rows, stride, n, **chosen)
+    else:
         kernel = softmax_long_kernel if "STEP" in chosen else softmax_kernel
-        kernel[(rows,)](x, out, stride, extent(columns, chosen["BLOCK"]), **chosen)
+        kernel[(rows,)](x, out, stride, n, **chosen)
     return out
