@@ -94,6 +94,46 @@ def test_moves(dtype):
         assert np.array_equal(elementwise.add(x, y, np.empty_like(x), BLOCK=256), x + y)
 
 
+X, ROW = np.ones((4, 6), np.float32), np.ones(6, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: softmax.softmax(X.T, np.empty_like(X.T)), r"x has shape \(6, 4\) and strides \(1, 6\), .* contiguous"),
+        (lambda: softmax.softmax(X, np.empty((3, 6), np.float32)), r"out has shape \(3, 6\), expected 24 elements"),
+        (
+            lambda: softmax.softmax(X.astype(np.int32), X.astype(np.int32)),
+            "x has dtype i32; expected one of f16, bf16, f32",
+        ),
+        (lambda: softmax.softmax([1.0], [0.0]), "expected an array, found list"),
+        (lambda: layer_norm.layer_norm(X, ROW, ROW[:5], X.copy()), r"bias has shape \(5,\), expected 6 elements"),
+        (lambda: layer_norm.layer_norm(X, ROW, ROW, X[:, ::-1]), r"out has shape \(4, 6\) and strides \(6, -1\)"),
+        (lambda: rms_norm.rms_norm(X, np.ones(7, np.float32), X.copy()), r"weight has shape \(7,\), expected 6"),
+        (lambda: rms_norm.rms_norm(X.astype(float), ROW, X.copy()), "x has dtype f64"),
+        (lambda: reduce.row_sum(X, np.empty(5, np.float32)), r"out has shape \(5,\), expected 4 elements"),
+        (lambda: reduce.column_sum(X, np.empty(4, np.float32)), r"out has shape \(4,\), expected 6 elements"),
+        (lambda: reduce.total_sum(X[::2], np.empty(1, np.float32)), r"x has shape \(2, 6\) and strides \(12, 1\)"),
+        (lambda: elementwise.copy(X, np.empty((3, 6), np.float32)), r"out has shape \(3, 6\), expected 24"),
+        (lambda: elementwise.add(X, ROW, np.empty_like(X)), r"y has shape \(6,\), expected 24"),
+        (lambda: transpose.transpose(ROW, np.empty_like(ROW)), r"x has shape \(6,\), expected a matrix"),
+        (lambda: transpose.transpose(X, np.empty((6, 5), np.float32)), r"out has shape \(6, 5\), expected 24 elements"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(call, message):
+    with pytest.raises(LaunchError, match=message) as caught:
+        call()
+    assert caught.value.span is None
+
+
+def test_rows_without_columns():
+    x = np.empty((3, 0), np.float32)
+    assert softmax.softmax(x, np.empty_like(x)).shape == (3, 0)
+    assert (reduce.row_sum(x, np.full(3, 7, np.float32)) == 0).all()
+    assert (reduce.column_sum(x.T, np.full(3, 7, np.float32)) == 0).all()
+    assert (reduce.total_sum(x, np.full(1, 7, np.float32)) == 0).all()
+
+
 def test_rows_that_fill_their_block_are_read_without_masks():
     signature = "x:*f32:16,out:*f32:16,stride:i32:16"
     kernel = softmax.softmax_kernel.compile(signature, {"n": 1024, "BLOCK": 1024})

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 from typing import Any
 
 from refcompiler.errors import LaunchError
-from refcompiler.runtime import gpu
+from refcompiler.runtime import describe, gpu
 
 HOPPER_MULTIPROCESSORS = 132
+FLOATS = ("f16", "bf16", "f32")  # what the kernels that compute in float32 take
 
 
 def count(x: Any) -> int:
-    """The number of elements."""
-    return prod(x.shape)
+    """The number of elements. Raises LaunchError for what is no array."""
+    return prod(describe(x).shape)
+
+
+def check_arrays(sizes: Mapping[str, tuple[Any, int]], dtypes: Collection[str] = ()) -> None:
+    """Raise LaunchError (kernels.operands) unless each array, by name, is contiguous and of so many elements, and its
+    dtype one of ``dtypes``, where these are given. Kernels index memory by what their launching function tells them."""
+    for name, (array, elements) in sizes.items():
+        info = describe(array)
+        if prod(info.shape) != elements:
+            raise LaunchError("kernels.operands", f"{name} has shape {info.shape}, expected {elements} elements")
+        if not info.contiguous:
+            raise LaunchError(
+                "kernels.operands",
+                f"{name} has shape {info.shape} and strides {info.strides}, expected a contiguous array",
+                notes=["copy it to one"],
+            )
+        if dtypes and info.dtype not in dtypes:
+            raise LaunchError("kernels.operands", f"{name} has dtype {info.dtype}; expected one of {', '.join(dtypes)}")
 
 
 def item_bytes(x: Any) -> int:
@@ -26,8 +44,17 @@ def item_bytes(x: Any) -> int:
 def rows_and_columns(x: Any) -> tuple[int, int, int]:
     """Rows, columns and the distance between rows in elements, of an array whose last axis is contiguous and whose
     other axes are seen as one."""
-    columns = x.shape[-1] if x.shape else 1
-    return (count(x) // columns if columns else 0), columns, columns
+    shape = describe(x).shape
+    columns = shape[-1] if shape else 1
+    return prod(shape[:-1]), columns, columns
+
+
+def matrix_extents(x: Any) -> tuple[int, int]:
+    """Rows and columns of a matrix. Raises LaunchError (kernels.operands) for an array that is none."""
+    shape = describe(x).shape
+    if len(shape) != 2:
+        raise LaunchError("kernels.operands", f"x has shape {shape}, expected a matrix")
+    return shape[0], shape[1]
 
 
 def empty(x: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:

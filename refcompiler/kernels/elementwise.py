@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import count, item_bytes
+from refcompiler.kernels.arrays import check_arrays, count, item_bytes
 
 BYTES_PER_PROGRAM = 4096  # of each array: 16 bytes a thread, and eight programs on an SM
 
@@ -34,6 +34,7 @@ def configuration(dtype_bytes: int) -> dict[str, int]:
 
 def copy(x: Any, out: Any, **options: Any) -> Any:
     """x into `out`: contiguous arrays of one dtype and size. `options` replace the default constexprs and options."""
+    check_arrays({"x": (x, count(x)), "out": (out, count(x))})
     chosen = configuration(item_bytes(x)) | options
     if count(x):
         copy_kernel[(triton.cdiv(count(x), chosen["BLOCK"]),)](x, out, count(x), **chosen)
@@ -42,6 +43,7 @@ def copy(x: Any, out: Any, **options: Any) -> Any:
 
 def add(x: Any, y: Any, out: Any, **options: Any) -> Any:
     """x + y into `out`: contiguous arrays of one dtype and size. `options` replace the default ones."""
+    check_arrays({"x": (x, count(x)), "y": (y, count(x)), "out": (out, count(x))})
     chosen = configuration(item_bytes(x)) | options
     if count(x):
         add_kernel[(triton.cdiv(count(x), chosen["BLOCK"]),)](x, y, out, count(x), **chosen)

@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import count, empty, item_bytes, rows_and_columns
+from refcompiler.kernels.arrays import FLOATS, check_arrays, count, empty, item_bytes, rows_and_columns
 
 
 @triton.jit
@@ -62,6 +62,7 @@ def row_sum(x: Any, out: Any, **options: Any) -> Any:
     `options`, here and below, are constexprs and options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
+    check_arrays({"x": (x, rows * columns), "out": (out, rows)}, FLOATS)
     block = min(triton.next_power_of_2(max(columns, 1)), 16384 // item_bytes(x))
     together = max(1, min(8, 16384 // (block * item_bytes(x))))  # short rows: each in a warp of its own
     chosen = {"ROWS": together, "BLOCK": block, "num_warps": 8} | options
@@ -73,6 +74,7 @@ def row_sum(x: Any, out: Any, **options: Any) -> Any:
 def column_sum(x: Any, out: Any, **options: Any) -> Any:
     """The sum of each column of a contiguous matrix, in f32, into `out` of one element per column."""
     rows, columns, stride = rows_and_columns(x)
+    check_arrays({"x": (x, rows * columns), "out": (out, columns)}, FLOATS)
     chosen = {"ROWS": 16, "BLOCK": 512 // item_bytes(x), "num_warps": 4} | options
     if not columns:
         return out
@@ -90,6 +92,7 @@ def column_sum(x: Any, out: Any, **options: Any) -> Any:
 def total_sum(x: Any, out: Any, **options: Any) -> Any:
     """The sum of all elements of a contiguous array, in f32, into `out` of one element."""
     n = count(x)
+    check_arrays({"x": (x, n), "out": (out, 1)}, FLOATS)
     chosen = {"BLOCK": 32768 // item_bytes(x), "num_warps": 16} | options
     parts = max(1, min(PARTS, triton.cdiv(n, chosen["BLOCK"])))
     part = triton.cdiv(triton.cdiv(n, parts), chosen["BLOCK"]) * chosen["BLOCK"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import rows_and_columns
+from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
 TUNED = {
@@ -73,6 +73,7 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
+    check_arrays({"x": (x, rows * columns), "weight": (weight, columns), "out": (out, rows * columns)}, FLOATS)
     if not rows or not columns:
         return out
     chosen = row_configuration(columns, x, out, options, TUNED, LOOPED)

@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import rows_and_columns
+from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
 from refcompiler.kernels.rows import extent, row_configuration
 
 TUNED = {
@@ -75,6 +75,7 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     `options` are constexprs and options of the launch that replace the default ones.
     """
     rows, columns, stride = rows_and_columns(x)
+    check_arrays({"x": (x, rows * columns), "out": (out, rows * columns)}, FLOATS)
     if not rows or not columns:
         return out
     chosen = {"enable_reflect_ftz": True} | row_configuration(columns, x, out, options, TUNED, LOOPED)

@@ -6,7 +6,7 @@ from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler.kernels.arrays import item_bytes
+from refcompiler.kernels.arrays import check_arrays, item_bytes, matrix_extents
 
 
 @triton.jit
@@ -32,7 +32,8 @@ def transpose(x: Any, out: Any, extents: tuple[int, int] | None = None, **option
     `extents` are m and n of memory that `x` has in another shape. `options` are constexprs and options of the launch
     that replace the default ones.
     """
-    m, n = extents or x.shape
+    m, n = extents or matrix_extents(x)
+    check_arrays({"out": (out, m * n)} | ({} if extents else {"x": (x, m * n)}))
     chosen = configuration(item_bytes(x)) | options
     if m and n:
         grid = (triton.cdiv(n, chosen["COLUMNS"]), triton.cdiv(m, chosen["ROWS"]))
