@@ -41,10 +41,10 @@ def batches(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr)
     tl.store(c + g * BM * BN + rows[None, :, None] * BN + cols[None, None, :], tl.dot(x, y))
 
 
-def counts(kernel, level="simt", num_stages=3):
+def counts(kernel, level="simt", num_stages=3, signature="a:*f16:16,b:*f16:16,c:*f32:16,N:i32:16,K:i32:16"):
     """How often each op stands in the text, compiled anew."""
     done = kernel.compile(
-        signature="a:*f16:16,b:*f16:16,c:*f32:16,N:i32:16,K:i32:16",
+        signature=signature,
         constexprs={"BM": 64, "BN": 64, "BK": 32},
         arch="sm_80",
         num_stages=num_stages,
@@ -59,7 +59,7 @@ def test_tensor_cores(monkeypatch):
     assert counts(product)["mma_sync"] == 2  # one for each 16 of K
     monkeypatch.setattr(dot_strategy, "dot_strategy", lambda *_: "fma")
     found = counts(product)
-    assert not found["mma_sync"] and found["fma"] == 1
+    assert not found["mma_sync"] and found["fma"] == 32  # one for each step along K
 
 
 def test_batches_on_tensor_cores(monkeypatch):
@@ -67,7 +67,7 @@ def test_batches_on_tensor_cores(monkeypatch):
     assert (found["mma_sync"], found["ldmatrix"]) == (2, 4)  # a product of each two warps
     monkeypatch.setattr(dot_strategy, "dot_strategy", lambda *_: "fma")
     found = counts(batches)
-    assert not found["mma_sync"] and found["fma"] == 1
+    assert not found["mma_sync"] and found["fma"] == 32  # one for each step along K
 
 
 def test_copies_ahead():
@@ -75,6 +75,30 @@ def test_copies_ahead():
     assert (found["cp_async"], found["ld_global"], found["barrier"]) == (6, 0, 5)
     without = counts(product, num_stages=1)
     assert (without["cp_async"], without["ld_global"]) == (0, 2)
+
+
+@triton.jit
+def ieee(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    left, right = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + cols[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        acc = tl.dot(tl.load(left), tl.load(right), acc, input_precision="ieee")
+        left += BK
+        right += BK * N
+    tl.store(c + rows[:, None] * N + cols[None, :], acc)
+
+
+def test_products_without_tensor_cores(monkeypatch):
+    """Copied ahead like those on tensor cores, and read 4 steps along K at a time."""
+    signature = "a:*f32:16,b:*f32:16,c:*f32:16,N:i32:16,K:i32:16"
+    found = counts(ieee, signature=signature)
+    assert (found["cp_async"], found["ld_global"], found["fma"], found["ld_shared"]) == (6, 0, 32, 16)
+    without = counts(ieee, num_stages=1, signature=signature)
+    assert (without["cp_async"], without["ld_global"], without["st_shared"]) == (0, 2, 2)
+    monkeypatch.setattr(dot_strategy, "MOST_FMA", 0)
+    found = counts(ieee, signature=signature)
+    assert (found["cp_async"], found["fma"], found["for"]) == (0, 1, 2)  # another loop, over K of the blocks
 
 
 def test_fragments_by_matrices(monkeypatch):

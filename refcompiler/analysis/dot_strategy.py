@@ -9,12 +9,21 @@ from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Func, Op, Value
 from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, element_of, shape_of
-from refcompiler.layouts import LinearLayout, batched, mma_accumulator, mma_operand_a, mma_operand_b, outer_product
+from refcompiler.layouts import (
+    LinearLayout,
+    batched,
+    mma_accumulator,
+    mma_operand_a,
+    mma_operand_b,
+    outer_operand,
+    outer_product,
+)
 from refcompiler.remarks import Refusal
 
 MMA_DTYPES = frozenset({F16, BF16, I8})
 MMA_PRECISIONS = frozenset({"tf32", "tf32x3", "bf16x3"})  # of f32; the last one is served by tf32x3, which errs less
 MMA_ROWS, MMA_COLUMNS, MMA_DEPTH_BYTES = 16, 8, 32  # of one mma.sync; a row of an operand has that many bytes
+MOST_FMA = 4096  # of a thread, one after the other; more are a loop
 LOOPS = frozenset({"for", "while"})
 
 
@@ -69,7 +78,7 @@ class DotPlans:
     def of(self, op: Dot) -> DotLayouts:
         strategy, shape = dot_strategy(op, self.num_warps, self.target), shape_of(op.result.type)
         if strategy == "fma":
-            return DotLayouts(strategy, outer_product(shape, self.num_warps))
+            return self._outer_products(op, outer_product(shape, self.num_warps))
         *batch, rows, columns = shape
         along_batch = min(self.num_warps, *batch) if batch else 1
         warps = mma_warps((rows, columns), self.num_warps // along_batch, op in self.chained)
@@ -80,6 +89,12 @@ class DotPlans:
             mma_operand_b((op.depth, columns), warps, size),
         )
         return DotLayouts(strategy, *(batched(layout, *batch, along_batch) if batch else layout for layout in layouts))
+
+    @staticmethod
+    def _outer_products(op: Dot, result: LinearLayout) -> DotLayouts:
+        if result.num_registers * op.depth > MOST_FMA:
+            return DotLayouts("fma_loop", result)
+        return DotLayouts("fma", result, *(outer_operand(result, op.depth, left) for left in (True, False)))
 
 
 def mma_warps(shape: tuple[int, ...], num_warps: int, rows_first: bool) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import Pair, disjoint_in_rounds
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.scf import For
+from refcompiler.dialects.tile.dot import STEPWISE
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import I32, BlockType, DType
 from refcompiler.layouts import LinearLayout, contiguous_elements, owner_bits, vector_groups
@@ -93,13 +94,13 @@ class _Planner:
 
     def plan(self, loop: For) -> Ahead | None:
         """None where the loop is served as it is."""
-        dots = [op for op in loop.body.ops if op.name == "dot" and op.strategy == "mma"]
+        dots = [op for op in loop.body.ops if op.name == "dot" and op.strategy in STEPWISE]
         if dots:
             return self.for_products(loop, dots[0])
         dots = [op for op in loop.body.walk() if op.name == "dot"]
         return None if dots or self.waits_for_nothing(loop) else self.for_threads(loop)
 
-    # --- operands of products on tensor cores, which threads take from what all of them copied
+    # --- operands of products, which threads take from what all of them copied
     def for_products(self, loop: For, dot: Op) -> Ahead | None:
         why = _refused_loop(loop)
         if why is not None:

@@ -113,9 +113,44 @@ def outer_product(shape: Sequence[int], num_warps: int) -> LinearLayout:
     for extent in batch:
         outer.append(min(rest, extent))
         rest //= outer[-1]
-    down = min(rest, max(1, rows // (own[0] * lanes[0])))
     ones = [1] * len(batch)
-    return blocked(shape, [*ones, *own], [*ones, *lanes], [*outer, down, rest // down])
+    return blocked(
+        shape, [*ones, *own], [*ones, *lanes], [*outer, *_warps_of_squares((rows, columns), own, lanes, rest)]
+    )
+
+
+def _warps_of_squares(
+    shape: tuple[int, int], own: Sequence[int], lanes: Sequence[int], num_warps: int
+) -> tuple[int, int]:
+    """How many warps lie along rows and columns so that what a thread holds is as square as it can be."""
+    warps = [1, 1]
+    while prod(warps) < num_warps:
+        room = [shape[dim] > own[dim] * lanes[dim] * warps[dim] for dim in range(2)]
+        held = [shape[dim] // (lanes[dim] * warps[dim]) for dim in range(2)]
+        across = room[1] and not (room[0] and held[0] >= held[1])
+        warps[across] *= 2
+    return warps[0], warps[1]
+
+
+def outer_operand(result: LinearLayout, depth: int, left: bool) -> LinearLayout:
+    """The layout of an operand of products whose `result` is added up in that layout: each thread holds all that its
+    elements multiply, steps along K first.
+
+    >>> outer_operand(outer_product((32, 64), num_warps=4), 8, left=True)(register=9, lane=9)
+    (5, 1)
+    """
+    *batch, rows, columns = result.shape
+    shape = (*batch, rows, depth) if left else (*batch, depth, columns)
+    along_k = -1 if left else -2
+    strides = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
+
+    def place(basis: tuple[int, ...]) -> int:
+        return sum(i * s for dim, (i, s) in enumerate(zip(basis, strides, strict=True)) if dim != len(shape) + along_k)
+
+    bases = {name: [place(basis) for basis in result.bases(name)] for name, _ in result.inputs}
+    steps = [strides[along_k] << bit for bit in range(log2(depth))]
+    bases["register"] = [*steps, *filter(None, bases["register"])]
+    return LinearLayout.packed(shape, bases)
 
 
 def in_every_thread(shape: Sequence[int], num_warps: int) -> LinearLayout:

@@ -84,6 +84,59 @@ def _rest(state: Lowering, value: Value, coarse: Value) -> Value:
 
 
 def add_outer_products(state: Lowering, op: Dot, acc: Value, wide: DType) -> Value:
+    """Each thread adds up outer products, of as many steps along K at a time as one access gives."""
+    layout = layout_of(op.result)
+    sides = [
+        _Side(state, operand, layout, drop) for operand, drop in ((op.x, layout.rank - 1), (op.y, layout.rank - 2))
+    ]
+    together = max(side.together for side in sides)
+    for first in range(0, op.depth, together):
+        left, right = (side.steps(state, first, together, wide) for side in sides)
+        for x, y in zip(left, right, strict=True):
+            acc = _multiply_add(state, x, y, acc)
+    return acc
+
+
+def _multiply_add(state: Lowering, x: Value, y: Value, acc: Value) -> Value:
+    if element_of(acc.type).is_float:
+        return state.op("fma", x, y, acc)
+    return state.op("add", state.op("mul", x, y), acc)
+
+
+class _Side:
+    """An operand in the layout ``outer_operand``: in registers, or in shared memory."""
+
+    def __init__(self, state: Lowering, operand: Value, result: LinearLayout, dropped: int):
+        self.value = state.value(operand)
+        if not isinstance(self.value, Fragments):
+            self.value = state.vector(operand)
+        depth_bits = log2(layout_of(operand).shape[dropped])
+        self.depth_bits, self.together = depth_bits, 1
+        if isinstance(self.value, Fragments):
+            last = max(register & (1 << depth_bits) - 1 for register in self.value.load.vectors[0][1])
+            self.together = 1 << last.bit_length()
+        bases = [[i for dim, i in enumerate(basis) if dim != dropped] for basis in result.bases("register")]
+        kept = [bit for bit, basis in enumerate(bases) if any(basis)]
+        self.count = 1 << len(kept)
+        self.place = [
+            sum((register >> bit & 1) << at for at, bit in enumerate(kept)) for register in range(result.num_registers)
+        ]
+
+    def steps(self, state: Lowering, first: int, count: int, wide: DType) -> Iterator[Value]:
+        """What each register of the result multiplies, in one step after the other."""
+        at = range(first, first + count)
+        registers = [number << self.depth_bits | k for k in at for number in range(self.count)]
+        if isinstance(self.value, Fragments):
+            value = self.value.step(state, registers)
+        else:
+            value = state.pick(self.value, registers)
+        value = state.cast_to(value, wide)
+        for step in range(count):
+            places = [step * self.count + place for place in self.place]
+            yield state.splat(state.pick(value, places), len(places))
+
+
+def loop_over_outer_products(state: Lowering, op: Dot, acc: Value, wide: DType) -> Value:
     """Each thread adds up outer products in a loop over K."""
     layout = layout_of(op.result)
     rows = _Operand(state, op.x, layout, dropped=layout.rank - 1, depth_axis=layout.rank - 1)
@@ -92,16 +145,12 @@ def add_outer_products(state: Lowering, op: Dot, acc: Value, wide: DType) -> Val
     with state.builder.inside(body):
         k, total = body.args
         x, y = (operand.at(state, k, wide) for operand in (rows, columns))
-        if wide.is_float:
-            total = state.op("fma", x, y, total)
-        else:
-            total = state.op("add", state.op("mul", x, y), total)
-        state.builder.op("yield", total)
+        state.builder.op("yield", _multiply_add(state, x, y, total))
     bounds = (state.constant(0), state.constant(op.depth), state.constant(1))
     return state.builder.op("for", *bounds, acc, regions=[body], types=[acc.type]).result
 
 
-STRATEGIES = {"fma": add_outer_products, "mma": multiply_fragments}
+STRATEGIES = {"fma": add_outer_products, "fma_loop": loop_over_outer_products, "mma": multiply_fragments}
 
 
 class _Operand:

@@ -1,7 +1,8 @@
-"""Operands of tensor cores that stay in shared memory until the steps of a product that multiply them."""
+"""Operands that stay in shared memory until the steps of a product that multiply them."""
 
 from __future__ import annotations
 
+from refcompiler.dialects.tile.dot import STEPWISE
 from refcompiler.ir.core import Op, Value
 from refcompiler.layouts import LinearLayout, SharedAccess
 from refcompiler.layouts.matrices import MatrixAccess, steps_along_k
@@ -41,15 +42,20 @@ def step_registers(target: LinearLayout, element_bytes: int) -> list[list[int]]:
 
 
 def is_operand(state: Lowering, op: Op) -> bool:
-    """Whether what ``op`` gives is an operand of products on tensor cores and nothing else, also transposed."""
+    """Whether what ``op`` gives is an operand of products and nothing else, also transposed."""
     return bool(users := _products(state, op)) and None not in users
 
 
 def taken(state: Lowering, op: Op, fragments: Fragments) -> Fragments | Value:
-    """What ``op`` gives: fragments that stay in shared memory where products in the same block alone read it, step by
-    step; else the registers of the block."""
+    """What ``op`` gives: fragments that stay in shared memory where products alone read it, step by step; else the
+    registers of the block. Tensor cores read it in the same block: what others multiply again is in registers."""
     target, vectors = layout_of(op.result), fragments.load.vectors
-    if not is_operand(state, op) or not all(user is not None and state.in_block(user) for user in _products(state, op)):
+    if not is_operand(state, op):
+        return fragments.all(state)
+    products = [user for user in _products(state, op) if user is not None]
+    if all(user.strategy == "fma" for user in products):
+        return fragments
+    if not all(state.in_block(user) for user in products):
         return fragments.all(state)
     steps = [set(step) for step in step_registers(target, op.result.type.element.itemsize)]
     apart = all(any(step >= set(vector) for step in steps) for _, vector in vectors)
@@ -63,6 +69,6 @@ def _products(state: Lowering, op: Op) -> list[Op | None]:
         if user.name == "trans":
             found += _products(state, user)
         else:
-            multiplies = user.name == "dot" and user.strategy == "mma" and op.result is not user.acc
+            multiplies = user.name == "dot" and user.strategy in STEPWISE and op.result is not user.acc
             found.append(user if multiplies else None)
     return found

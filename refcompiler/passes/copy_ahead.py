@@ -6,6 +6,7 @@ from typing import Any
 
 from refcompiler.analysis.rounds_ahead import Ahead, Fetch, counts_in_32_bits, is_zero, rounds_ahead
 from refcompiler.dialects.scf import For
+from refcompiler.dialects.tile.dot import STEPWISE
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BOOL, I32, I64, BlockType, SharedType
@@ -22,7 +23,7 @@ def copy_ahead(func: Func, context: Any) -> None:
     ``func.attrs["disjoint"]`` has the parameters whose arrays must be apart for that.
     """
     if context.options.num_stages < 2:
-        for dot in (op for op in func.walk() if op.name == "dot" and op.strategy == "mma"):
+        for dot in (op for op in func.walk() if op.name == "dot" and op.strategy in STEPWISE):
             asked = Refusal("nothing is copied ahead: num_stages is 1", "use num_stages=2 or more")
             remark(context, "copy_ahead", dot, asked)
         return

@@ -30,6 +30,10 @@ RESULTS |= {BF16: (F32,), F32: (F32,), F64: (F64,)}
 PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 
 
+# The strategies that read their operands step by step along K, so that these may stay in shared memory until then.
+STEPWISE = frozenset({"mma", "fma"})
+
+
 def least_depth(dtype: DType) -> int:
     """The fewest products that one element of a dot adds up: what one instruction of the tensor cores takes."""
     return 32 if dtype.bits == 8 else 16
