@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from refcompiler.layouts.addressing import Piece, are_disjoint, owner_bits, owner_registers, pieces_of
@@ -29,6 +29,15 @@ class SharedAccess:
     vectors: tuple[tuple[int, tuple[int, ...]], ...]
     idle_threads: int
     additive: bool
+
+    def narrowed(self, vector: int) -> SharedAccess:
+        """The same by accesses of only `vector` elements."""
+        parts = [
+            (constant + at, registers[at : at + vector])
+            for constant, registers in self.vectors
+            for at in range(0, self.vector, vector)
+        ]
+        return replace(self, vector=vector, vectors=tuple(parts))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from refcompiler.lowering.memory import owned
 from refcompiler.lowering.state import Lowering, inverse, layout_of, lowers, part
 from refcompiler.target import WARP_SIZE
 
+HELD_BYTES = 128  # of an operand of outer products, read along K
 APART_BYTES = 16  # the widest access stays aligned
 
 
@@ -107,20 +108,34 @@ class _Side:
     """An operand in the layout ``outer_operand``: in registers, or in shared memory."""
 
     def __init__(self, state: Lowering, operand: Value, result: LinearLayout, dropped: int):
-        self.value = state.value(operand)
-        if not isinstance(self.value, Fragments):
-            self.value = state.vector(operand)
-        depth_bits = log2(layout_of(operand).shape[dropped])
-        self.depth_bits, self.together = depth_bits, 1
-        if isinstance(self.value, Fragments):
-            last = max(register & (1 << depth_bits) - 1 for register in self.value.load.vectors[0][1])
-            self.together = 1 << last.bit_length()
+        self.depth_bits = log2(layout_of(operand).shape[dropped])
         bases = [[i for dim, i in enumerate(basis) if dim != dropped] for basis in result.bases("register")]
         kept = [bit for bit, basis in enumerate(bases) if any(basis)]
         self.count = 1 << len(kept)
         self.place = [
             sum((register >> bit & 1) << at for at, bit in enumerate(kept)) for register in range(result.num_registers)
         ]
+        self.value, self.together = state.value(operand), 1
+        if isinstance(self.value, Fragments):
+            self.value = self.held(self.value, element_bytes(operand))
+            self.together = self.reach(self.value)
+        else:
+            self.value = state.vector(operand)
+
+    def reach(self, fragments: Fragments) -> int:
+        """How many steps along K one access takes part in."""
+        last = max(register & (1 << self.depth_bits) - 1 for register in fragments.load.vectors[0][1])
+        return 1 << last.bit_length()
+
+    def held(self, fragments: Fragments, size: int) -> Fragments:
+        """Read by accesses narrow enough that not too many registers hold what later steps multiply."""
+        while fragments.load.vector > 1 and self.reach(fragments) * self.count * size > HELD_BYTES:
+            load = fragments.load.narrowed(fragments.load.vector // 2)
+            narrower = Fragments(fragments.buffer, fragments.first, load)
+            if self.reach(narrower) == self.reach(fragments):
+                break
+            fragments = narrower
+        return fragments
 
     def steps(self, state: Lowering, first: int, count: int, wide: DType) -> Iterator[Value]:
         """What each register of the result multiplies, in one step after the other."""

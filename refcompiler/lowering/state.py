@@ -151,14 +151,21 @@ class Lowering:
         return total
 
     def index(self, pieces: Iterable[Piece], offsets: Sequence[int], additive: bool) -> Value:
-        """Per register the pieces at this thread xor the register's offset."""
+        """Per register the pieces at this thread xor the register's offset, of which what no piece reaches is added
+        last: accesses to memory add a constant for nothing."""
+        pieces = tuple(pieces)
         of_thread = self.thread_function(pieces)
-        of_register = self.constants(offsets)
         if of_thread is None:
-            return of_register
-        if isinstance(of_register, Constant) and of_register.value == 0:
-            return of_thread
-        return self.op("add" if additive else "xor", of_thread, of_register)
+            return self.constants(offsets)
+        reached = 0
+        for _, mask, multiplier in pieces:
+            reached |= mask * multiplier
+        mixed = [0 if additive else offset & reached for offset in offsets]
+        added = [offset - low for offset, low in zip(offsets, mixed, strict=True)]
+        for name, numbers in (("xor", mixed), ("add", added)):
+            if any(numbers):
+                of_thread = self.op(name, of_thread, self.constants(numbers))
+        return of_thread
 
     def apply(self, op: Op, operands: Sequence[Value]) -> Value:
         """An elementwise op on other operands: scalars, registers, or both."""
