@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from refcompiler.dialects.simt.thread import SHUFFLES
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import DType, element_of
+from refcompiler.ir.types import I32, DType, element_of
 
 Interval = tuple[int, int]  # least and greatest value, both included
 
@@ -79,7 +80,31 @@ class Ranges:
             self.intervals[op.body.args[0]] = (start[0], max(start[0], stop[1] - 1))
         elif step[1] < 0:
             self.intervals[op.body.args[0]] = (min(start[1], stop[0] + 1), start[1])
-        self._block(op.body)
+        self._carried(op)
+
+    def _carried(self, op: Op) -> None:
+        """Counters that a loop carries round a ring stay in it, if they begin in it and the body leaves them there."""
+        assumed, ends = self._counters(op), dict(zip(op.body.args[1:], op.body.terminator.carried, strict=True))
+        known, exact = dict(self.intervals), set(self.exact)
+        while True:
+            self.intervals, self.exact = {**known, **assumed}, set(exact)
+            self._block(op.body)
+            outside = [arg for arg, interval in assumed.items() if not _within(self.of(ends[arg]), interval)]
+            if not outside:
+                break
+            for arg in outside:
+                del assumed[arg]
+        results = dict(zip(op.body.args[1:], op.results, strict=True))
+        self.intervals |= {results[arg]: interval for arg, interval in assumed.items()}
+
+    def _counters(self, op: Op) -> dict[Value, Interval]:
+        """What a loop may carry round a ring, with the interval that it has then."""
+        rings = [ring for inner in op.body.walk() if inner.name == "select" and (ring := _ring(inner)) is not None]
+        if not rings:
+            return {}
+        interval = (0, max(ring.last for ring in rings))
+        carried = zip(op.body.args[1:], op.inits, strict=True)
+        return {arg: interval for arg, start in carried if arg.type is I32 and _within(self.of(start), interval)}
 
     def _join_slots(self, op: Op) -> None:
         for slot in op.slots():
@@ -114,7 +139,7 @@ class Ranges:
         if op.name == "constants":
             return min(op.values), max(op.values)
         if op.name == "select":
-            return _join(self.of(op.x), self.of(op.y))
+            return _join(self.of(op.x), self._counted(op))
         if op.name == "cast":
             return self.of(op.x)
         if op.name == "pack" or (op.name in ("reduce", "scan") and _selects(op)):
@@ -124,10 +149,44 @@ class Ranges:
             return self.of(op.operands[0])
         return None
 
+    def _counted(self, op: Op) -> Interval | None:
+        """The interval of what a select gives if its condition is false: a counter stops short of its limit there."""
+        interval, ring = self.of(op.y), _ring(op)
+        if interval is None or ring is None or self.of(ring.counter)[1] > ring.limit:
+            return interval
+        return interval[0], min(interval[1], ring.last)
+
 
 _MOVES = frozenset(
     "full broadcast expand_dims reshape trans hint gather butterfly convert_layout splat extract".split()
 ) | set(SHUFFLES)
+
+
+class _Ring(NamedTuple):
+    """A counter that starts again at 0 where it is ``limit``; ``last`` is the greatest that comes of counting on."""
+
+    counter: Value
+    limit: int
+    last: int
+
+
+def _ring(op: Op) -> _Ring | None:
+    """The ring that a select counts round: ``counter == limit ? 0 : counter``, or the counter plus a constant."""
+    test = op.condition.owner if isinstance(op.condition, Value) else None
+    zero = isinstance(op.x, Constant) and op.x.type is I32 and op.x.value == 0
+    if not zero or not isinstance(test, Op) or test.name != "cmp_eq" or not isinstance(test.y, Constant):
+        return None
+    counter, limit = test.x, int(test.y.value)
+    if op.y is counter:
+        return _Ring(counter, limit, limit - 1)
+    made = op.y.owner
+    if isinstance(made, Op) and made.name == "add" and made.x is counter and isinstance(made.y, Constant):
+        return _Ring(counter, limit, limit - 1 + int(made.y.value))
+    return None
+
+
+def _within(interval: Interval | None, other: Interval) -> bool:
+    return interval is not None and other[0] <= interval[0] and interval[1] <= other[1]
 
 
 def _selects(op: Op) -> bool:

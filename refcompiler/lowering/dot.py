@@ -10,7 +10,7 @@ from refcompiler.dialects.simt.tensor_cores import COLUMNS, DEPTH_BITS, ROWS
 from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Block, Constant, Value
 from refcompiler.ir.types import F32, I32, DType, SharedType, element_of
-from refcompiler.layouts import LinearLayout, row_major, shared_access
+from refcompiler.layouts import LinearLayout, SharedAccess, row_major, shared_access
 from refcompiler.layouts.linear import log2
 from refcompiler.layouts.shared import VECTOR_BYTES
 from refcompiler.lowering.exchange import element_bytes
@@ -129,9 +129,11 @@ class _Side:
 
     def held(self, fragments: Fragments, size: int) -> Fragments:
         """Read by accesses narrow enough that not too many registers hold what later steps multiply."""
-        while fragments.load.vector > 1 and self.reach(fragments) * self.count * size > HELD_BYTES:
-            load = fragments.load.narrowed(fragments.load.vector // 2)
-            narrower = Fragments(fragments.buffer, fragments.first, load)
+        while self.reach(fragments) * self.count * size > HELD_BYTES:
+            load = fragments.load
+            if not isinstance(load, SharedAccess) or load.vector == 1:
+                break
+            narrower = Fragments(fragments.buffer, fragments.first, load.narrowed(load.vector // 2))
             if self.reach(narrower) == self.reach(fragments):
                 break
             fragments = narrower

@@ -46,7 +46,5 @@ def store(
 
 def _index(state: Lowering, first: Value | None, access: SharedAccess | MatrixAccess, accesses: Sequence[int]) -> Value:
     """Where these accesses begin."""
-    index = state.index(access.pieces, [access.vectors[number][0] for number in accesses], access.additive)
-    if first is not None:
-        index = state.op("add", index, first)
-    return state.splat(index, len(accesses))
+    constants = [access.vectors[number][0] for number in accesses]
+    return state.splat(state.index(access.pieces, constants, access.additive, first), len(accesses))

@@ -150,22 +150,25 @@ class Lowering:
             used |= mask * multiplier
         return total
 
-    def index(self, pieces: Iterable[Piece], offsets: Sequence[int], additive: bool) -> Value:
-        """Per register the pieces at this thread xor the register's offset, of which what no piece reaches is added
-        last: accesses to memory add a constant for nothing."""
+    def index(
+        self, pieces: Iterable[Piece], offsets: Sequence[int], additive: bool, first: Value | None = None
+    ) -> Value:
+        """From ``first`` on, per register the pieces at this thread xor the register's offset, of which what no piece
+        reaches is added last: accesses to memory add a constant for nothing."""
         pieces = tuple(pieces)
         of_thread = self.thread_function(pieces)
         if of_thread is None:
-            return self.constants(offsets)
+            return self.constants(offsets) if first is None else self.op("add", first, self.constants(offsets))
         reached = 0
         for _, mask, multiplier in pieces:
             reached |= mask * multiplier
         mixed = [0 if additive else offset & reached for offset in offsets]
         added = [offset - low for offset, low in zip(offsets, mixed, strict=True)]
-        for name, numbers in (("xor", mixed), ("add", added)):
-            if any(numbers):
-                of_thread = self.op(name, of_thread, self.constants(numbers))
-        return of_thread
+        if any(mixed):
+            of_thread = self.op("xor", of_thread, self.constants(mixed))
+        if first is not None:
+            of_thread = self.op("add", of_thread, first)
+        return self.op("add", of_thread, self.constants(added)) if any(added) else of_thread
 
     def apply(self, op: Op, operands: Sequence[Value]) -> Value:
         """An elementwise op on other operands: scalars, registers, or both."""

@@ -10,7 +10,7 @@ from refcompiler.dialects.simt.registers import count_of
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.elementwise import cast
 from refcompiler.emitters.mlir.writer import Writer, writes
-from refcompiler.ir.core import Op, Value
+from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.types import BOOL, I8, I64, Element, element_of
 
 
@@ -35,12 +35,29 @@ def write_shared_alloc(w: Writer, op: Op) -> None:
 
 
 def _shared_places(w: Writer, op: Op) -> list[str]:
-    """The address of each access to a shared buffer."""
+    """The address of each access to a shared buffer. What the index adds last is added to the address, of which the
+    instruction takes it; LLVM would mix it with what comes before."""
     buffer, element = w.value(op.buffer), t.memory_type(element_of(op.buffer.type))
-    return [
-        w.let(f"llvm.getelementptr {buffer}[{index}] : ({t.SHARED}, i32) -> {t.SHARED}, {element}")
-        for index in w.registers(op.index)
-    ]
+    index, offsets = _apart(w, op.index)
+    places = []
+    for register, offset in zip(w.registers(index, len(offsets)), offsets, strict=True):
+        place = w.let(f"llvm.getelementptr {buffer}[{register}] : ({t.SHARED}, i32) -> {t.SHARED}, {element}")
+        if offset:
+            place = w.let(f"llvm.getelementptr {place}[{offset}] : ({t.SHARED}) -> {t.SHARED}, {element}")
+        places.append(place)
+    return places
+
+
+def _apart(w: Writer, index: Value) -> tuple[Value, Sequence[int]]:
+    """An index without the constants that it adds last, and these."""
+    count = count_of(index.type)
+    made = index.owner if not isinstance(index, Constant) else None
+    if isinstance(made, Op) and made.name == "add" and made in w.ranges.exact:
+        if isinstance(made.y, Constant):
+            return made.x, [int(made.y.value)] * count
+        if isinstance(made.y.owner, Op) and made.y.owner.name == "constants":
+            return made.x, made.y.owner.values
+    return index, [0] * count
 
 
 @writes("ld_global")
