@@ -11,23 +11,22 @@ from refcompiler.ir.types import DType, element_of, shape_of
 
 REGISTER_BYTES = 4
 REGISTERS = 65536  # of a multiprocessor
-MOST_REGISTERS, MOST_COMPUTING_REGISTERS = 255, 240  # of a thread
-FETCHING_REGISTERS, FEWEST_REGISTERS = 40, 24  # of a thread that fetches: comfortable, and as few as can be
+MOST_REGISTERS, MOST_COMPUTING_REGISTERS, FETCHING_REGISTERS = 255, 240, 40  # of a thread
 KEPT = frozenset({"dot", "load", "descriptor_load", "reduce", "scan", "gather", "atomic"})  # never done again
 
 
-def registers_of_roles(warpgroups: int, fetching: int = FEWEST_REGISTERS) -> tuple[int, int] | None:
-    """The registers of a computing and of a fetching thread, where ``warpgroups`` compute and one fetches with
-    ``fetching`` registers; None where all can have as many as there are."""
+def registers_of_roles(warpgroups: int) -> tuple[int, int] | None:
+    """The registers of a computing and of a fetching thread, where ``warpgroups`` compute and one fetches; None where
+    all can have as many as there are."""
     entry = REGISTERS // (WARPGROUP * (warpgroups + 1)) // 8 * 8
     if entry >= MOST_REGISTERS:
         return None
-    computing = (entry * (warpgroups + 1) - fetching) // warpgroups // 8 * 8
-    return min(computing, MOST_COMPUTING_REGISTERS), fetching
+    computing = (entry * (warpgroups + 1) - FETCHING_REGISTERS) // warpgroups // 8 * 8
+    return min(computing, MOST_COMPUTING_REGISTERS), FETCHING_REGISTERS
 
 
 def computing_registers(warpgroups: int) -> int:
-    """The registers that a computing thread can have."""
+    """The registers that a computing thread has."""
     given = registers_of_roles(warpgroups)
     return MOST_REGISTERS if given is None else given[0]
 

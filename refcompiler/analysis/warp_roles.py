@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import disjoint_parameters
@@ -50,15 +50,6 @@ class RingPlan:
         return BARRIER_BYTES + sum(prod(t.shape) * bytes_of(t.element) for t in self.types)
 
 
-class Late(NamedTuple):
-    """When a product is waited for: before op ``needed`` of the next iteration, which ``loop`` carries it to as its
-    value number ``slot``."""
-
-    loop: For
-    slot: int
-    needed: Op
-
-
 @dataclass
 class RolePlan:
     """What warp specialization does to a function."""
@@ -67,8 +58,7 @@ class RolePlan:
     rings: list[RingPlan]
     dots: set[Op]
     asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
-    joined: dict[Op, Op]  # products that are waited for together with the next one, which does not need them
-    deferred: dict[Op, Late]  # products that only the next iteration needs
+    joined: set[Op]  # products that are waited for together with the next one, which does not need them
     addresses: set[Op]  # what the fetching warps compute
     carried: dict[Op, list[int]]  # per loop the slots that addresses need
     bulk_stores: dict[Op, int]  # and their buffers
@@ -152,14 +142,13 @@ class _Planner:
             )
         rings = self.rings(groups, self.swizzles(loads, dots))
         self.set_stages(rings, stores)
-        shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots if d in g.block.ops}
+        shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         chains = {d for d in dots - shallow if self.is_chain(d, loads)}
         joined = self.joined(dots - chains)
-        late = {dot: found for dot, found in self.deferred(joined).items() if dot not in shallow}
         self.check_registers(loads, dots)
         self.tell(dots, groups, rings)
         buffers = self.buffers(rings, stores)
-        return RolePlan(groups, rings, dots, chains, joined, late, addresses, carried, buffers, sorted(disjoint))
+        return RolePlan(groups, rings, dots, chains, joined, addresses, carried, buffers, sorted(disjoint))
 
     def check_registers(self, loads: Container[Op | None], dots: set[Op]) -> None:
         """Raise Refused where a product and what outlives it need more registers than threads have: ptxas would
@@ -332,9 +321,9 @@ class _Planner:
         return found
 
     # --- products
-    def joined(self, dots: set[Op]) -> dict[Op, Op]:
-        """The products after which only loads and addresses come until another one, and that other one."""
-        found: dict[Op, Op] = {}
+    def joined(self, dots: set[Op]) -> set[Op]:
+        """The products after which only loads and addresses come until another one, which waits for both."""
+        found: set[Op] = set()
         for block in _blocks(self.func.body):
             last: Op | None = None
             for op in block.ops:
@@ -343,32 +332,10 @@ class _Planner:
                 if op in dots:
                     waits = is_one(op, self.warpgroups) and element_of(op.x.type) not in FLOATS8
                     if last is not None and waits:
-                        found[last] = op
+                        found.add(last)
                     last = op if waits else None
                 elif op.regions or (op.pure and not is_view(op) and any(shape_of(r.type) for r in op.results)):
                     last = None
-        return found
-
-    def deferred(self, joined: dict[Op, Op]) -> dict[Op, Late]:
-        """The products that are begun together with another one, but that only the next iteration needs: there they are
-        waited for before the first op that reads their result or writes the registers which they read, if threads
-        compute until then.
-        """
-        found: dict[Op, Late] = {}
-        for other, dot in joined.items():
-            block = self.block_of[dot]
-            loop, end = block.owner, block.terminator
-            whole = is_one(dot, self.warpgroups)
-            if not whole or not isinstance(loop, For) or not _counts_up(loop) or element_of(dot.x.type) in FLOATS8:
-                continue
-            if self.users.get(dot.result, []) != [end] or end.operands.count(dot.result) != 1:
-                continue
-            slot = end.operands.index(dot.result)
-            carried, written = block.args[1 + slot], origin(dot.x)
-            reads = [op for op in block.ops if any(carried in inner.operands for inner in _with_inner(op))]
-            needed = next(op for op in block.ops if op is written or op in reads)
-            if block.ops.index(needed) < block.ops.index(other):
-                found[dot] = Late(loop, slot, needed)
         return found
 
     def is_chain(self, dot: Op, loads: Any) -> bool:
@@ -408,12 +375,6 @@ def bytes_of(element: Any) -> int:
 
 def _counts_up(loop: For) -> bool:
     return isinstance(loop.step, Constant) and loop.step.value > 0
-
-
-def _with_inner(op: Op) -> Iterable[Op]:
-    yield op
-    for region in op.regions:
-        yield from region.walk()
 
 
 def _blocks(body: Block) -> Iterable[Block]:

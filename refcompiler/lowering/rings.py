@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from refcompiler.analysis.host_values import host_expression
 from refcompiler.analysis.mapped_boxes import base_parameter
-from refcompiler.analysis.register_plan import FETCHING_REGISTERS, FEWEST_REGISTERS, registers_of_roles
+from refcompiler.analysis.register_plan import registers_of_roles
 from refcompiler.analysis.warpgroup_products import WARPGROUP
 from refcompiler.dialects.rings import BulkStore, Ring, RingPut, RingRelease, RingTake
 from refcompiler.dialects.scf import Structured
@@ -57,9 +57,7 @@ def lower_roles(state: Lowering, op: Structured) -> None:
     if any(inner.name == "tma_store" for inner in computing.walk()):  # shared memory stays until it has been read
         computing.ops.insert(-1, OPS["bulk_wait"](read=True, span=op.span))
     fetching = _by_one_thread(state, fetching)
-    waits = [inner for inner in op.regions[0].walk() if inner.name == "warpgroup_wait"]
-    overlaps = any(wait.pending and wait.products for wait in waits)
-    given = registers_of_roles(op.warps[0] // 4, FEWEST_REGISTERS if overlaps else FETCHING_REGISTERS)
+    given = registers_of_roles(op.warps[0] // 4)
     if given is not None:
         for region, count in zip((computing, fetching), given, strict=True):
             region.ops.insert(0, OPS["set_max_registers"](count=count, increase=region is computing, span=op.span))

@@ -1,4 +1,4 @@
-"""Begin the first of two products that depend on each other an iteration ahead, before the second one."""
+"""Begin the first of two products that depend on each other an iteration ahead, while the second one is computed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from refcompiler.remarks import Refusal, recording, remark
 
 def rotate_products(func: Func, context: Any) -> Func | None:
     """Where a loop has a product of what it loads, and another one of what becomes of that, the first one of the next
-    iteration is computed right before the second one of this: the tensor cores get both at once, and do the second one
-    while the threads turn the first one into what comes between them. One product more is computed than the loop has
-    iterations, of which nobody reads the last; its boxes are clipped like any other. Where registers hold only one
-    of the two products, nothing is done.
+    iteration is computed right after the second one of this: the tensor cores get both at once, and what lies between
+    them does without. One product more is computed than the loop has iterations, of which nobody reads the last; its
+    boxes are clipped like any other. Where registers hold only one of the two products, nothing is done.
     """
     rotated, said = func.clone(), []
     plan = plan_roles(rotated, recording(context, None))
@@ -154,10 +153,8 @@ class _Rotation:
         carried = Value(pair.product.result.type, pair.product.result.name, body)
         step = OPS["add"](index, loop.step, span=pair.product.span)
         ops, following = self.copies(pair, {index: step.result})
-        *ahead, product = ops
-        body.ops.insert(body.ops.index(pair.dependent), product)
-        at = min(body.ops.index(op) for op in (product, pair.dependent.x.owner) if op in body.ops)
-        body.ops[at:at] = [step, *ahead]
+        at = body.ops.index(pair.dependent) + 1
+        body.ops[at:at] = [step, *ops]
         for op in body.walk():
             op.operands = [carried if o is pair.product.result else o for o in op.operands]
         self.drop(body, pair.slice)

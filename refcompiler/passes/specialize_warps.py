@@ -68,7 +68,6 @@ class _Role:
             if op.terminator:
                 continue
             with self.build.at(op.span):
-                self.before_op(op)
                 group = self.plan.group_of(op)
                 if group is not None:
                     self.load(op, group)
@@ -88,9 +87,6 @@ class _Role:
     def slots(self, loop: For) -> list[int]:
         """The values that a loop carries in this role."""
         raise NotImplementedError
-
-    def before_op(self, op: Op) -> None:
-        """Before an op."""
 
     def done(self, block: Block, index: int) -> None:
         """After the op at ``index``."""
@@ -207,40 +203,26 @@ class _Computing(_Role):
             self.copy(op)
 
     def product(self, op: Op) -> None:
-        chained, joins, deferred = op in self.plan.asynchronous, op in self.plan.joined, op in self.plan.deferred
+        chained, joins = op in self.plan.asynchronous, op in self.plan.joined
         operands = [self.get(v) for v in (op.x, op.y, op.acc)]
-        later = chained or joins or deferred or bool(self.open)
+        later = chained or joins or bool(self.open)
         new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], asynchronous=later)
         new.spans, new.result.name = op.spans, op.result.name
         self.values[op.result] = new.result
         if chained:
             self.build.op("warpgroup_wait", pending=1)
-        elif later and not deferred:
+        elif later:
             self.open.append(op)
         if self.open and not joins:
-            open_ = [self.values[o.result] for o in self.open]
-            waited = self.build.op("warpgroup_wait", *open_, pending=int(deferred)).results
+            waited = self.build.op("warpgroup_wait", *(self.values[o.result] for o in self.open)).results
             self.values.update(zip((o.result for o in self.open), waited, strict=True))
             self.open = []
 
-    def before_op(self, op: Op) -> None:
-        """Wait for the products of the iteration before this one that are needed now; the first one waits for none."""
-        for dot, late in self.plan.deferred.items():
-            if late.needed is op:
-                index, carried = late.loop.body.args[0], late.loop.body.args[1 + late.slot]
-                self.values[carried] = self.build.value("warpgroup_wait", self.values[carried])
-                again = self.build.value("cmp_ne", self.get(index), self.get(late.loop.start))
-                for ring in self.read_by(dot):
-                    taken = self.taken.get(ring, self.places[ring][0])
-                    self.build.op("ring_release", self.rings[ring], self.before(ring, taken), again)
-
     def loop(self, op: For) -> None:
-        outer, self.taken = self.taken, {}
         super().loop(op)
-        self.taken = outer
-        for dot in (*self.plan.asynchronous, *self.plan.deferred):
+        for dot in self.plan.asynchronous:
             if dot in op.body.ops:
-                result = op.results[op.body.terminator.operands.index(dot.result)]
+                result = op.results[op.body.args.index(dot.acc) - 1]
                 self.values[result] = self.build.value("warpgroup_wait", self.values[result])
                 ran = self.build.value("cmp_lt", self.get(op.start), self.get(op.stop))
                 for ring in self.read_by(dot):
@@ -248,18 +230,14 @@ class _Computing(_Role):
                     self.build.op("ring_release", self.rings[ring], last, ran)
 
     def read_by(self, dot: Op) -> list[int]:
-        """The rings whose slots a product reads that are loaded beside it."""
-        return [g.ring for g in self.plan.groups if dot in g.dots and dot in g.block.ops]
+        return [g.ring for g in self.plan.groups if dot in g.dots]
 
     def done(self, block: Block, index: int) -> None:
         for group in self.plan.groups:
             ring = group.ring
             if group.block is not block or last_use(group) is not block.ops[index]:
                 continue
-            beside = [dot for dot in group.dots if dot in block.ops]
-            if any(dot in self.plan.deferred for dot in beside):  # released after the wait in the next iteration
-                continue
-            if any(dot in self.plan.asynchronous for dot in beside):
+            if any(dot in self.plan.asynchronous for dot in group.dots):
                 # the product before this one is complete, so its slot is free; the first has none before it
                 loop = block.owner
                 again = self.build.value("cmp_ne", self.get(loop.body.args[0]), self.get(loop.start))

@@ -83,8 +83,8 @@ class Plan:
             return False
         if not is_vector and self._repeats(user, direct, result):
             return False
-        if is_vector and (user.name in WHOLE or not self._same_index(direct, result)):
-            return False  # an array anyway, which is written where the op stands
+        if is_vector and not self._same_index(direct, result):
+            return False
         self.depth[op] = 1 + (self.depth.get(direct, 0) if direct in self.inlined else 0)
         return self.depth[op] <= _MAX_DEPTH or isinstance(element_of(result.type), PointerType)
 
