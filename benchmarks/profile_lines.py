@@ -1,6 +1,7 @@
 """Profiles one launch of lines of `tilespec bench` by Nsight Compute: what it moves, and what its warps wait for.
 
     python benchmarks/profile_lines.py 'kernels.softmax/rows:T=f32;M=1024;N=65536' [LINE...] [--json FILE]
+    python benchmarks/profile_lines.py --missed out/bench.json --json out/profiles.json
 
 needs a GPU, torch, and `ncu` with the right to read performance counters. Lines are named as `tilespec bench --dry-run`
 does, or by a pattern. The profiled launch finds cold caches and everything compiled; `--contestant triton` profiles a
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import benchmarks
-from conformance.bench import arrays, peers, profiles
+from conformance.bench import arrays, document, peers, profiles
 from conformance.benchmarks import Line
 from conformance.loader import load_suite
 
@@ -52,14 +53,19 @@ def profiled(line: Line, contestant: str, ncu: str, csv_file: Path | None) -> di
 def main() -> int:
     """A sentence for each line; 1 where one could not be profiled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("select", nargs="+", help="lines, or patterns of them")
+    parser.add_argument("select", nargs="*", help="lines, or patterns of them")
+    parser.add_argument("--missed", type=Path, help="the lines that miss a floor in a file of `tilespec bench --json`")
     parser.add_argument("--contestant", default="ours", help="ours (the default), mlir, triton, compile, torch, cublas")
     parser.add_argument("--json", type=Path, help="write the profiles; those of other lines in it are kept")
     parser.add_argument("--raw", type=Path, help="a folder for what ncu prints")
     parser.add_argument("--ncu", default="ncu", help="the program")
     parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    lines = benchmarks.collect(load_suite(), options.select)
+    select = [*options.select, *(document.missed(document.read(options.missed)) if options.missed else ())]
+    if not select:
+        print("no line is to be profiled")
+        return 0
+    lines = benchmarks.collect(load_suite(), select)
     if options.launch:
         launch(lines[0], options.contestant)
         return 0

@@ -90,6 +90,12 @@ def test_neither_of_our_backends_may_be_slower(us, met):
     assert ("is what mlir has of ours" in "".join(found["verdict"]["slow"])) is (us == 108.0)
 
 
+def test_lines_that_miss_a_floor_can_be_asked_for():
+    slow = line_with({"ours": 200.0, "copy": 128.0, "mlir": 200.0}, floors={"copy": 0.9, "mlir": 0.95})
+    uneven = line_with({"ours": 128.0, "copy": 128.0, "mlir": 200.0}, floors={"copy": 0.9, "mlir": 0.95})
+    assert document.missed(made([slow | {"id": "a/b:N=1"}, uneven | {"id": "a/b:N=2"}])) == ["a/b:N=1"]
+
+
 def test_a_wrong_result_has_no_speed():
     line = line_with({"ours": 100.0, "copy": 100.0}, floors={"copy": 0.5})
     line["contestants"][0] |= {"status": "wrong", "why": "element 3"}

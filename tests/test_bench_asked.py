@@ -86,7 +86,7 @@ def test_a_missed_floor_says_by_how_much_and_what_limits_it():
     assert re.search(
         r"0\.6\d\d \[0\.6\d\d, 0\.6\d\d\] of copy, floor 0\.9: short by 0\.2\d\d\. Limited by latency", missed
     )
-    assert missed.count("Limited by") == 1 and "reads 2.00 and writes 1.00 of what it must" in missed
+    assert missed.count("Limited by") == 1 and "1.50 of what it must (reads 2.00, writes 1.00)" in missed
 
 
 def test_the_command_takes_profiles(tmp_path, monkeypatch):

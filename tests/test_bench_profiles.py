@@ -20,6 +20,7 @@ METRICS = {
     "dram__bytes_write.sum": ("Mbyte", "268.435456"),
     "gpu__time_duration.sum": ("us", "210.5"),
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": ("%", "78.25"),
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "40"),
     "lts__t_sector_hit_rate.pct": ("%", "33.30"),
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "21.5"),
     "sm__warps_active.avg.pct_of_peak_sustained_active": ("%", "24.6"),
@@ -81,10 +82,11 @@ def test_what_is_no_table_is_shown(text):
 @pytest.mark.parametrize(
     "changed, limit",
     [
-        ({}, "latency (long_scoreboard), and it moves 1.50 of what it must: "),
+        ({}, "latency (long_scoreboard) and what it moves: "),
         ({"dram__bytes_read": "268,435,456"}, "latency (long_scoreboard): "),
         ({"gpu__dram_throughput": "91"}, "what it moves: "),
-        ({"gpu__dram_throughput": "91", "dram__bytes_read": "268,435,456"}, "the rate of memory: "),
+        ({"gpu__dram_throughput": "91", "dram__bytes_read": "268,435,456"}, "memory: "),
+        ({"lts__throughput": "86"}, "L2: "),
         ({"sm__throughput": "88"}, "multiprocessors: "),
         ({"sm__inst_executed_pipe_tensor_op_hmma": "93"}, "tensor cores: "),
     ],
@@ -99,7 +101,7 @@ def test_bytes_of_several_kernels_are_added_and_the_longest_speaks():
     kernels = profiles.read_csv(printed("first", "second"))
     kernels[1] |= {"nanoseconds": 1.0, "stalls": {"math": 1.0}}
     text = profiles.sentence(profiles.profile(line(), "triton", kernels))
-    assert "reads 4.00 and writes 2.00 of what it must" in text and "long_scoreboard 60%" in text
+    assert "moves 1611 MB, 3.00 of what it must (reads 4.00, writes 2.00)" in text and "long_scoreboard 60%" in text
 
 
 def test_what_must_be_moved_is_by_role():

@@ -157,6 +157,15 @@ def _verdict(made: Mapping[str, Any]) -> dict[str, Any]:
     return {"floors": len(floors), "met": met, "wrong": wrong, "slow": slow, "absent": sorted(peers_absent)}
 
 
+def missed(made: Mapping[str, Any]) -> list[str]:
+    """Ids of lines whose own kernel is slower than a floor against a peer allows; our second backend is no peer."""
+    return [
+        line["id"]
+        for line in made["lines"]
+        if any(name != "mlir" and "value" in e and e.get("met") is False for name, e in line["ratios"].items())
+    ]
+
+
 def _missed(name: str, entry: Mapping[str, Any]) -> str:
     """By how much a floor is missed, as the share of the faster one's speed."""
     value, low, high = entry["value"], entry["low"], entry["high"]

@@ -29,6 +29,7 @@ METRICS = {
     "dram_read": "dram__bytes_read.sum",
     "dram_written": "dram__bytes_write.sum",
     "dram_percent": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    "l2_percent": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
     "l2_hit_percent": "lts__t_sector_hit_rate.pct",
     "sm_percent": "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "occupancy_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
@@ -45,7 +46,10 @@ TENSOR = re.compile(
 STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 TIMES = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
-EXCESS, SATURATED = 1.1, 80.0  # of the bytes that must be moved; of a peak in percent
+EXCESS = 1.1  # of the bytes that must be moved
+PARTS = {"dram_percent": "memory", "l2_percent": "L2", "tensor_percent": "tensor cores",
+         "sm_percent": "multiprocessors"}  # fmt: skip
+SATURATED = {"dram_percent": 85.0, "l2_percent": 85.0, "tensor_percent": 80.0, "sm_percent": 80.0}  # of a peak
 
 
 def options() -> list[str]:
@@ -119,29 +123,27 @@ def sentence(found: Mapping[str, Any]) -> str:
     moved, must = read + written, found["must_read"] + found["must_write"]
     limit = _limit(longest, moved / must)
     parts = [
-        f"reads {read / found['must_read']:.2f} and writes {written / found['must_write']:.2f} of what it must",
-        f"memory at {longest.get('dram_percent', 0):.0f} %, multiprocessors at {longest.get('sm_percent', 0):.0f} %",
+        f"moves {moved / 1e6:.4g} MB, {moved / must:.2f} of what it must (reads {read / found['must_read']:.2f}, "
+        f"writes {written / found['must_write']:.2f})",
+        ", ".join(f"{word} at {longest[name]:.0f} %" for name, word in PARTS.items() if longest.get(name, 0) >= 1),
         f"L2 hits {longest.get('l2_hit_percent', 0):.0f} %",
         f"occupancy {longest.get('occupancy_percent', 0):.0f} of {longest.get('occupancy_most_percent', 0):.0f} %",
         f"{longest.get('registers', 0):.0f} registers, {longest.get('waves', 0):.2f} waves",
     ]
-    if "tensor_percent" in longest:
-        parts.insert(2, f"tensor cores at {longest['tensor_percent']:.0f} %")
     if stalls := list(longest.get("stalls", {}).items())[:3]:
         parts.append("warps wait: " + ", ".join(f"{name} {share:.0%}" for name, share in stalls))
-    return f"{limit}: " + "; ".join(parts)
+    return f"{limit}: " + "; ".join(filter(None, parts))
 
 
 def _limit(kernel: Mapping[str, Any], excess: float) -> str:
     """In a word, what would have to be better."""
-    if kernel.get("dram_percent", 0.0) >= SATURATED:
-        return "what it moves" if excess > EXCESS else "the rate of memory"
-    if kernel.get("tensor_percent", 0.0) >= SATURATED:
-        return "tensor cores"
-    if kernel.get("sm_percent", 0.0) >= SATURATED:
-        return "multiprocessors"
-    cause = next(iter(kernel.get("stalls", {})), "waiting")
-    return f"latency ({cause}), and it moves {excess:.2f} of what it must" if excess > EXCESS else f"latency ({cause})"
+    full = [name for name, most in SATURATED.items() if kernel.get(name, 0.0) >= most]
+    if "dram_percent" in full:
+        return "what it moves" if excess > EXCESS else "memory"
+    if full:
+        return PARTS[full[0]]
+    cause = next((name for name in kernel.get("stalls", {}) if not name.endswith("selected")), "waiting")
+    return f"latency ({cause}) and what it moves" if excess > EXCESS else f"latency ({cause})"
 
 
 def write(found: Sequence[Mapping[str, Any]], path: Path) -> None:
