@@ -38,8 +38,8 @@ class RegisterPlan:
     register has a copy. Threads share blocks evenly.
     """
 
-    def __init__(self, func: Func, loads: Container[Op | None], warpgroups: int):
-        self.func, self.loads, self.threads = func, loads, warpgroups * WARPGROUP
+    def __init__(self, func: Func, loads: Container[Op | None], warpgroups: int, joined: Container[Op] = ()):
+        self.func, self.loads, self.threads, self.joined = func, loads, warpgroups * WARPGROUP, joined
         self.costs: dict[Value, int] = {}
 
     def most(self, dots: Container[Op]) -> tuple[int, Op | None]:
@@ -54,12 +54,17 @@ class RegisterPlan:
         for op in reversed(block.ops):
             before.difference_update(op.results)
             live, here = outer | (after & before), _read(op)
-            if op in dots:
-                yield op, live | {op.x, *op.results}  # the accumulator's registers become those of the result
+            if op in dots:  # the accumulator's registers become those of the result
+                yield op, live | {op.x, *op.results, *self._read_meanwhile(op, block, dots)}
             for region in op.regions:  # what a loop begins with is gone when it has begun, what it reads stays
                 again = _read_inside(op) & before if op.name in ("for", "while") else set()
                 yield from self._products(region, live | again, dots)
             after |= here
+
+    def _read_meanwhile(self, dot: Op, block: Block, dots: Container[Op]) -> set[Value]:
+        """What the product before ``dot`` still reads, where both are waited for together."""
+        before = [op for op in block.ops[: block.ops.index(dot)] if op in dots]
+        return {before[-1].x} if before and before[-1] in self.joined else set()
 
     def cost(self, value: Value) -> int:
         """The registers of a thread for a block, or for what it can be computed from again."""

@@ -145,15 +145,15 @@ class _Planner:
         shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         chains = {d for d in dots - shallow if self.is_chain(d, loads)}
         joined = self.joined(dots - chains)
-        self.check_registers(loads, dots)
+        self.check_registers(loads, dots, joined)
         self.tell(dots, groups, rings)
         buffers = self.buffers(rings, stores)
         return RolePlan(groups, rings, dots, chains, joined, addresses, carried, buffers, sorted(disjoint))
 
-    def check_registers(self, loads: Container[Op | None], dots: set[Op]) -> None:
+    def check_registers(self, loads: Container[Op | None], dots: set[Op], joined: set[Op]) -> None:
         """Raise Refused where a product and what outlives it need more registers than threads have: ptxas would
         serialise products or keep registers in memory."""
-        needed, dot = RegisterPlan(self.func, loads, self.warpgroups).most(dots)
+        needed, dot = RegisterPlan(self.func, loads, self.warpgroups, joined).most(dots)
         there = computing_registers(self.warpgroups)
         if needed > there:
             raise Refused(
