@@ -157,7 +157,7 @@ def test_few_rows_in_splits():
 @pytest.mark.parametrize("splits, depth", [(2, 64), (4, 96), (3, 64)])
 def test_narrow_products_in_splits(monkeypatch, splits, depth, turn_b):
     """As batches of boxes where parts are equally deep, else through pointers."""
-    config = narrow(4288, 16, 1, 2, "sm_90a", 132) | {"SPLITS": splits, "BK": 32}
+    config = narrow(4288, 16, 64, 1, 2, "sm_90a", 132) | {"SPLITS": splits, "BK": 32}
     monkeypatch.setattr(library, "narrow", lambda *_: config)
     by = {"boxes": 0, "pointers": 0}
     for name in by:
@@ -170,7 +170,18 @@ def test_narrow_products_in_splits(monkeypatch, splits, depth, turn_b):
 
 
 def test_the_narrow_configuration():
-    assert narrow(8192, 16, 1, 2, "sm_90a", 132)["BM"] == 64
-    assert narrow(65536, 16, 1, 2, "sm_90a", 132)["BM"] == 128
-    assert narrow(1024, 16, 1, 2, "sm_90a", 132) is None
-    assert narrow(8192, 16, 1, 2, "sm_80", 108) is None
+    assert narrow(8192, 16, 8192, 1, 2, "sm_90a", 132)["SPLITS"] == 1
+    assert narrow(4096, 16, 8192, 1, 2, "sm_90a", 132)["SPLITS"] == 1  # two parts are not worth their sum
+    assert narrow(2048, 16, 8192, 1, 2, "sm_90a", 132)["SPLITS"] == 4
+    assert narrow(64, 16, 8192, 1, 2, "sm_90a", 132)["SPLITS"] == 16  # no shorter ones
+    assert narrow(64, 16, 8192 + 64, 1, 2, "sm_90a", 132)["SPLITS"] == 1  # nor unequal ones
+    assert narrow(2048, 16, 8192, 8, 2, "sm_90a", 132)["SPLITS"] == 1
+    assert narrow(8192, 16, 8192, 1, 2, "sm_80", 108) is None
+    assert narrow(8192, 16, 8192, 1, 4, "sm_90a", 132) is None
+
+
+def test_groups_make_squares():
+    big = configuration(8192, 8192, 8192, 1, 2, "sm_90a", 132, "tf32")
+    assert (big["BM"], big["BN"], big["GROUP"]) == (128, 256, 16)
+    assert configuration(1024, 1024, 1024, 1, 2, "sm_90a", 132, "tf32")["GROUP"] == 1
+    assert configuration(8192, 8192, 8192, 1, 2, "sm_80", 108, "tf32")["GROUP"] == 8

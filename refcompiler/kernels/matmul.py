@@ -418,7 +418,7 @@ def matmul(
     boxes = target(arch).has_tma and product.are_boxes
     long = max(x.rows, y.columns), min(x.rows, y.columns)
     whole = options.get("SPLITS", 1) == 1
-    chosen = narrow(*long, batches, x.item_bytes, arch, programs) if boxes and whole else None
+    chosen = narrow(*long, x.columns, batches, x.item_bytes, arch, programs) if boxes and whole else None
     if chosen and x.rows < y.columns:
         product = product.transpose  # rows fill the tensor cores of warpgroups, columns need not
     wide = x.item_bytes == 1 or (left.dtype == "f32" and precision == "tf32")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import log2
 from typing import NamedTuple
 
 SKINNY = 32  # rows or columns of a result up to which memory limits the product, not arithmetic
 SHORTEST_SPLIT = 512  # elements of K; less is not worth a partial result of its own
+FEWEST_SPLITS = 4  # of a tile that warpgroups compute; fewer gain less than adding them up costs
 
 
 class Tile(NamedTuple):
@@ -64,24 +66,34 @@ def configuration(
         "BM": best.BM,
         "BN": best.BN,
         "BK": depth,
-        "GROUP": 1 if tiles(best) <= multiprocessors else 8,  # all at once share the cache in any order
+        "GROUP": _group(best, tiles(best), multiprocessors),
         "SPLITS": 1,
         "num_warps": best.num_warps,
         "num_stages": best.num_stages,
     }
 
 
-def narrow(M: int, N: int, batches: int, item_bytes: int, arch: str, multiprocessors: int) -> dict[str, int] | None:
-    """The configuration of a result of many rows and few columns whose operands are boxes: warpgroups read the larger
-    operand once. None where they cannot, or where half of the multiprocessors would have nothing to read.
+def _group(tile: Tile, tiles: int, multiprocessors: int) -> int:
+    """So many rows of tiles that those computed at a time are about as many rows as columns of the result, and read the
+    least; in plain order where all are computed at a time."""
+    return 1 if tiles <= multiprocessors else 1 << round(log2(multiprocessors * tile.BN / tile.BM) / 2)
 
-    The slots of its ring leave room for another program on the multiprocessor, that of the next launch."""
-    many = -(-M // 64) * batches
-    if arch != "sm_90a" or item_bytes != 2 or N > SKINNY or 2 * many < multiprocessors:
+
+def narrow(
+    M: int, N: int, K: int, batches: int, item_bytes: int, arch: str, multiprocessors: int
+) -> dict[str, int] | None:
+    """The configuration of a result of many rows and few columns whose operands are boxes: warpgroups read the larger
+    operand once, as far ahead as there is room. None where they cannot. K is split, in equal parts, where each
+    multiprocessor can have one and there are some for each tile: their sum is a launch of its own."""
+    if arch != "sm_90a" or item_bytes != 2 or N > SKINNY:
         return None
-    BM, num_warps, num_stages = (128, 8, 5) if many >= 2 * multiprocessors else (64, 4, 8)
-    tile = {"BM": BM, "BN": SKINNY, "BK": 64, "num_warps": num_warps, "num_stages": num_stages}
-    return {**tile, "GROUP": 0, "SPLITS": 1}
+    splits = 1
+    most = multiprocessors // max(1, -(-M // 64) * batches)
+    while batches == 1 and 2 * splits <= most and K // (2 * splits) >= SHORTEST_SPLIT and K % (2 * splits * 64) == 0:
+        splits *= 2
+    splits = splits if splits >= FEWEST_SPLITS else 1
+    tile = {"BM": 64, "BN": SKINNY, "BK": 128, "num_warps": 4, "num_stages": 8}
+    return {**tile, "GROUP": 0, "SPLITS": splits}
 
 
 def _skinny(M: int, N: int, K: int, batches: int, item_bytes: int, multiprocessors: int) -> dict[str, int]:
