@@ -263,3 +263,39 @@ def test_indices_far_apart_do_not_wrap(step):
     values = {"x": x.ravel(), "out": np.full(count * 512, np.nan, np.float32), "stop": stop, "step": step}
     simulator.run(done.level("simt"), (1, 1, 1), values, count=False)
     assert (values["out"].reshape(count, 512) == x + x.max(1, keepdims=True)).all()
+
+
+@triton.jit
+def bent(x, out, rows, n, BLOCK: tl.constexpr, BEND: tl.constexpr):
+    """A load that is copied ahead, and twins that are not."""
+    col = tl.arange(0, BLOCK)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        if BEND == "alike":
+            v = tl.load(x + col)
+        elif BEND == "volatile":
+            v = tl.load(x + row * n + col, volatile=True)
+        elif BEND == "stored":
+            v = tl.load(out + row * n + col)
+        elif BEND == "gathered":
+            v = tl.load(x + tl.load(out + row).to(tl.int32) * n + col)
+        else:
+            v = tl.load(x + row * n + col)
+        tl.store(out + row * n + col, v + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("bend", "block", "said"),
+    [
+        ("", 1024, "the load is copied 2 rounds ahead"),
+        ("", 256, "its block is small"),
+        ("alike", 1024, "it is the same in all rounds"),
+        ("volatile", 1024, "a volatile access"),
+        ("stored", 1024, "it may be of what the loop stores"),
+        ("gathered", 1024, "its addresses depend on `load`"),
+    ],
+)
+def test_remarks_say_what_is_copied_ahead(bend, block, said):
+    done = bent.compile(signature=ROWS, constexprs={"BLOCK": block, "BEND": bend}, arch="sm_90a", num_warps=2)
+    found = [r for r in done.remarks if r.step == "copy_ahead"]
+    assert any(said in r.message for r in found)
+    assert any(r.applied for r in found) == (not bend and block == 1024) == ("cp_async" in ops(done))
