@@ -48,8 +48,8 @@ def close(found, exact, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"BLOCK": 64, "STEP": 32, "num_warps": 2}, {"ROWS": 2, "num_warps": 1, "num_ctas": 2}],
-    ids=["held", "long", "looped"],
+    [{}, {"BLOCK": 64, "STEP": 32, "num_warps": 2}, {"ROWS": 2, "num_warps": 1, "num_ctas": 2}, {"PROGRAMS": 2}],
+    ids=["held", "long", "looped", "programs"],
 )
 @pytest.mark.parametrize(("m", "n"), [(3, 100), (2, 256), (0, 5), (2, 1)])
 def test_rows(dtype, options, m, n):
@@ -72,6 +72,7 @@ def test_rows_in_place():
     x, table = matrix(5, 512, np.float32), {(4, 512): {"ROWS": 2}}
     assert "ROWS" in row_configuration(512, x, np.empty_like(x), {}, {}, table)
     assert "ROWS" not in row_configuration(512, x, x, {}, {}, table)
+    assert "ROWS" not in row_configuration(510, x, np.empty_like(x), {}, {}, table)  # rows that are not copied
     e = np.exp(wide(x) - wide(x).max(1, keepdims=True))
     assert close(softmax.softmax(x, x, ROWS=2, backend="simt"), e / e.sum(1, keepdims=True), np.float32)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping
+from functools import cache
 from math import prod
 from typing import Any
 
 from refcompiler.errors import LaunchError
 from refcompiler.runtime import describe, gpu
+from refcompiler.target import Target, target
 
 HOPPER_MULTIPROCESSORS = 132
 FLOATS = ("f16", "bf16", "f32")  # what the kernels that compute in float32 take
@@ -81,3 +83,14 @@ def check_options(what: str, kernel: Any, options: Mapping[str, Any]) -> None:
 def multiprocessors(device: int | None) -> int:
     """Of a GPU; of arrays in host memory (None) those of an H100, for which the defaults are made."""
     return HOPPER_MULTIPROCESSORS if device is None else gpu.multiprocessors(device)
+
+
+def has_clusters(x: Any) -> bool:
+    """Whether CTAs of a cluster can share the work on an array; in host memory it is taken for that of an H100."""
+    device = describe(x).device
+    return device is None or _target(device).has_clusters
+
+
+@cache
+def _target(device: int) -> Target:
+    return target(gpu.native_arch(device))

@@ -11,7 +11,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
-from refcompiler.kernels.rows import extent, row_configuration
+from refcompiler.kernels.rows import extent, programs, row_configuration
 
 TUNED = {
     (2, 8192): {"num_warps": 8, "maxnreg": 80},
@@ -22,11 +22,16 @@ TUNED = {
     (2, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
     (4, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
 }
-LOOPED = {
-    (2, 4096): {"ROWS": 80, "num_warps": 8},
-    (2, 16384): {"ROWS": 64, "num_warps": 16},
-    (2, 32768): {"ROWS": 16, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
-    (4, 32768): {"ROWS": 16, "num_warps": 16, "num_ctas": 2},
+WHOLE = {
+    (2, 2048): {"ROWS": 2, "num_warps": 4, "num_stages": 3},
+    (2, 4096): {"ROWS": 2, "num_warps": 8, "num_stages": 3, "maxnreg": 64},
+    (2, 8192): {"ROWS": 2, "num_warps": 4, "num_stages": 3},
+    (2, 16384): {"ROWS": 2, "num_warps": 8, "num_stages": 2, "maxnreg": 128, "HELD": False},
+    (2, 32768): {"PROGRAMS": 264, "num_warps": 16, "num_stages": 2, "HELD": False},
+    (2, 65536): {"PROGRAMS": 30, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
+    (4, 16384): {"ROWS": 2, "num_warps": 16, "num_stages": 2},
+    (4, 32768): {"PROGRAMS": 66, "num_warps": 16, "num_stages": 2, "num_ctas": 2},
+    (4, 65536): {"PROGRAMS": 30, "num_warps": 16, "num_stages": 2, "num_ctas": 4},
 }
 
 
@@ -45,17 +50,23 @@ def layer_norm_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.conste
 
 
 @triton.jit
-def layer_norm_rows_kernel(x, weight, bias, out, rows, stride, n, epsilon, BLOCK: tl.constexpr):
+def layer_norm_rows_kernel(
+    x, weight, bias, out, rows, stride, n, epsilon, BLOCK: tl.constexpr, HELD: tl.constexpr = True
+):
     col = tl.arange(0, BLOCK)
     mask = col < n
-    w = tl.load(weight + col, mask=mask)
-    b = tl.load(bias + col, mask=mask)
+    if HELD:
+        w = tl.load(weight + col, mask=mask)
+        b = tl.load(bias + col, mask=mask)
     share = 1.0 / n
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         first = row.to(tl.int64) * stride
         v = tl.load(x + first + col, mask=mask, other=0.0).to(tl.float32)
         distance = tl.where(mask, v - tl.sum(v, axis=0) * share, 0.0)
         scale = tl.rsqrt(tl.sum(distance * distance, axis=0) * share + epsilon)
+        if not HELD:
+            w = tl.load(weight + col, mask=mask)
+            b = tl.load(bias + col, mask=mask)
         tl.store(out + first + col, distance * scale * w.to(tl.float32) + b.to(tl.float32), mask=mask)
 
 
@@ -105,11 +116,10 @@ def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, 
     )
     if not rows or not columns:
         return out
-    chosen = row_configuration(columns, x, out, options, TUNED, LOOPED)
-    n, share = extent(columns, chosen["BLOCK"]), chosen.pop("ROWS", 0)
-    if share:
-        grid = (triton.cdiv(rows, share),)
-        layer_norm_rows_kernel[grid](x, weight, bias, out, rows, stride, n, float(epsilon), **chosen)
+    chosen = row_configuration(columns, x, out, options, TUNED, WHOLE)
+    n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
+    if several:
+        layer_norm_rows_kernel[(several,)](x, weight, bias, out, rows, stride, n, float(epsilon), **chosen)
     else:
         kernel = layer_norm_long_kernel if "STEP" in chosen else layer_norm_kernel
         kernel[(rows,)](x, weight, bias, out, stride, n, float(epsilon), **chosen)

@@ -7,7 +7,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
-from refcompiler.kernels.rows import extent, row_configuration
+from refcompiler.kernels.rows import extent, programs, row_configuration
 
 TUNED = {
     (4, 8192): {"num_warps": 16, "maxnreg": 64},
@@ -16,8 +16,11 @@ TUNED = {
     (2, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384},
     (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
 }
-LOOPED = {
-    (2, 32768): {"ROWS": 16, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
+WHOLE = {
+    (2, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
+    (2, 65536): {"PROGRAMS": 66, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
+    (4, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
+    (4, 65536): {"PROGRAMS": 30, "num_warps": 8, "num_stages": 2, "num_ctas": 8},
 }
 
 
@@ -33,14 +36,17 @@ def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.constexpr):
+def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.constexpr, HELD: tl.constexpr = True):
     col = tl.arange(0, BLOCK)
     mask = col < n
-    w = tl.load(weight + col, mask=mask)
+    if HELD:
+        w = tl.load(weight + col, mask=mask)
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         first = row.to(tl.int64) * stride
         v = tl.load(x + first + col, mask=mask, other=0.0).to(tl.float32)
         scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
+        if not HELD:
+            w = tl.load(weight + col, mask=mask)
         tl.store(out + first + col, v * scale * w.to(tl.float32), mask=mask)
 
 
@@ -76,10 +82,10 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     check_arrays({"x": (x, rows * columns), "weight": (weight, columns), "out": (out, rows * columns)}, FLOATS)
     if not rows or not columns:
         return out
-    chosen = row_configuration(columns, x, out, options, TUNED, LOOPED)
-    n, share = extent(columns, chosen["BLOCK"]), chosen.pop("ROWS", 0)
-    if share:
-        rms_norm_rows_kernel[(triton.cdiv(rows, share),)](x, weight, out, rows, stride, n, float(epsilon), **chosen)
+    chosen = row_configuration(columns, x, out, options, TUNED, WHOLE)
+    n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
+    if several:
+        rms_norm_rows_kernel[(several,)](x, weight, out, rows, stride, n, float(epsilon), **chosen)
     else:
         kernel = rms_norm_long_kernel if "STEP" in chosen else rms_norm_kernel
         kernel[(rows,)](x, weight, out, stride, n, float(epsilon), **chosen)

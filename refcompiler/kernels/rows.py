@@ -1,4 +1,4 @@
-"""The default configuration of kernels in which one program works on one row."""
+"""The default configuration of kernels that work on rows."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import refcompiler as triton
-from refcompiler.kernels.arrays import item_bytes
+from refcompiler.kernels.arrays import HOPPER_MULTIPROCESSORS, has_clusters, item_bytes, multiprocessors
+from refcompiler.runtime.arrays import describe
 from refcompiler.runtime.overlap import apart
 
 HELD_COLUMNS = 32768  # of a row in registers: 1024 threads with 32 values each
 LONGEST = 65536  # columns from which on nothing changes
+SEVERAL = frozenset({"ROWS", "PROGRAMS"})  # options of kernels in which a program works on several rows
+COPY_BYTES = 16  # of a copy ahead that is worth it
 # Bytes of an element (2, or 4 for more) and columns, rounded up to a power of two -> what differs from the default.
 Tuned = Mapping[tuple[int, int], Mapping[str, int]]
 
@@ -21,20 +24,19 @@ def extent(columns: int, block: int) -> Any:
 
 
 def row_configuration(
-    columns: int, x: Any, out: Any, options: Mapping[str, Any], tuned: Tuned, looped: Tuned
+    columns: int, x: Any, out: Any, options: Mapping[str, Any], tuned: Tuned, whole: Tuned
 ) -> dict[str, Any]:
-    """BLOCK, num_warps, and ROWS, STEP or neither of them.
+    """BLOCK, num_warps, and ROWS, PROGRAMS, STEP or none of them.
 
-    With ROWS a program works on that many rows, of which later ones are copied while it works on one: as ``looped``
-    says where that was measured to be faster, unless ``x`` and ``out`` share bytes. STEP is for rows that are not held
-    as a whole: how many columns are read at once of those beyond the first BLOCK. By default a thread holds 32 values
-    of a row; ``tuned`` says where measurements on an H200 found better. ``options`` have precedence; a BLOCK below the
-    columns asks for STEP.
+    With ROWS a program works on that many rows, with PROGRAMS so many programs on all of them; while it works on one,
+    later ones are copied, if ``x`` and ``out`` share no byte. STEP is for rows that are not held as a whole: how many
+    columns are read at once of those beyond the first BLOCK. By default a thread holds 32 values of a row. Measurements
+    on an H200 found what ``whole`` says better for rows that a program or a cluster holds, and ``tuned`` for others.
+    ``options`` have precedence; a BLOCK below the columns asks for STEP.
     """
     size, width = triton.next_power_of_2(columns), 2 if item_bytes(x) <= 2 else 4
-    several = looped.get((width, size), {})
-    if "ROWS" in options or (several and not {"BLOCK", "STEP"} & options.keys() and apart(x, out)):
-        return {"BLOCK": size, "num_warps": _warps(size), "num_stages": 2} | several | options
+    if SEVERAL & options.keys() or _holds(whole.get((width, size)), columns, x, out, options):
+        return {"BLOCK": size, "num_warps": _warps(size)} | dict(whole.get((width, size), {})) | options
     chosen: dict[str, Any] = {"BLOCK": min(size, HELD_COLUMNS)}
     if "BLOCK" not in options:
         chosen |= tuned.get((width, min(size, LONGEST)), {})
@@ -44,6 +46,24 @@ def row_configuration(
     if block >= columns:
         del chosen["STEP"]
     return chosen
+
+
+def _holds(found: Mapping[str, int] | None, columns: int, x: Any, out: Any, options: Mapping[str, Any]) -> bool:
+    """Whether rows are worked on as ``found`` says: by clusters where there are some, several by a program where they
+    are copied by 16 bytes and not overwritten."""
+    if found is None or {"BLOCK", "STEP"} & options.keys():
+        return False
+    if "num_ctas" in found and not has_clusters(x):
+        return False
+    return not SEVERAL & found.keys() or (columns * item_bytes(x) % COPY_BYTES == 0 and apart(x, out))
+
+
+def programs(chosen: dict[str, Any], rows: int, x: Any) -> int:
+    """How many programs work on several rows each; 0: each works on one. Takes that out of ``chosen``."""
+    share, running = chosen.pop("ROWS", 0), chosen.pop("PROGRAMS", 0)
+    if running:
+        return max(1, min(rows, running * multiprocessors(describe(x).device) // HOPPER_MULTIPROCESSORS))
+    return triton.cdiv(rows, share) if share else 0
 
 
 def _warps(block: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
-from refcompiler.kernels.rows import extent, row_configuration
+from refcompiler.kernels.rows import extent, programs, row_configuration
 
 TUNED = {
     (2, 16384): {"num_warps": 8, "maxnreg": 80},
@@ -16,8 +16,10 @@ TUNED = {
     (4, 32768): {"num_warps": 16},
     (4, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 8192},
 }
-LOOPED = {
-    (2, 32768): {"ROWS": 32, "num_warps": 16},
+WHOLE = {
+    (2, 32768): {"ROWS": 4, "num_warps": 16, "num_stages": 2},
+    (2, 65536): {"PROGRAMS": 62, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
+    (4, 65536): {"num_warps": 4, "num_ctas": 8},
 }
 
 
@@ -78,10 +80,10 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     check_arrays({"x": (x, rows * columns), "out": (out, rows * columns)}, FLOATS)
     if not rows or not columns:
         return out
-    chosen = {"enable_reflect_ftz": True} | row_configuration(columns, x, out, options, TUNED, LOOPED)
-    n, share = extent(columns, chosen["BLOCK"]), chosen.pop("ROWS", 0)
-    if share:
-        softmax_rows_kernel[(triton.cdiv(rows, share),)](x, out, rows, stride, n, **chosen)
+    chosen = {"enable_reflect_ftz": True} | row_configuration(columns, x, out, options, TUNED, WHOLE)
+    n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
+    if several:
+        softmax_rows_kernel[(several,)](x, out, rows, stride, n, **chosen)
     else:
         kernel = softmax_long_kernel if "STEP" in chosen else softmax_kernel
         kernel[(rows,)](x, out, stride, n, **chosen)
