@@ -137,9 +137,8 @@ class CompiledKernel:
         """Show, at every stage from now on, the program that the machine code is of."""
         with self._lock:
             advice = "other blocks or more warps may help: what products read and add to stays in registers"
-            self.serialized = Remark(
-                "specialize_warps", f"warps that fetch are given up: {why}", self.func.span, advice
-            )
+            said = f"warps that fetch are given up: {'; '.join(why.splitlines())}"
+            self.serialized = Remark("specialize_warps", said, self.func.span, advice)
             self.options = self.careful.options
             self.levels.clear()
             self.asm = Stages(self._stage)
@@ -154,7 +153,10 @@ class CompiledKernel:
             return ()
         context = replace(self.context, remarks=[])
         pipeline.lay_out(pipeline.optimize(self.func, context), context)
-        return in_order([*([self.serialized] if self.serialized else []), *context.remarks])
+        found = context.remarks
+        if self.serialized is not None:
+            found = [self.serialized, *(remark for remark in found if remark.step != self.serialized.step)]
+        return in_order(found)
 
     def make_machine_code(self) -> bool:
         """Compile as far as the tools of this machine go; whether to machine code."""
