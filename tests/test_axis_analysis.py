@@ -89,6 +89,35 @@ def test_carried_values_lose_what_an_iteration_changes():
     assert axis.of(loop.results[0]).contiguity == (64,)
 
 
+@pytest.mark.parametrize(
+    ("start", "count", "limit", "end", "found"),
+    [
+        (0, 1, 4, "%4", (0, 3)),  # counted on, then compared
+        (3, 1, 4, "%4", (0, 3)),
+        (0, 1, 4, "%6", (0, 4)),  # compared, then counted on
+        (0, 2, 4, "%4", None),  # steps over its limit
+        (5, 1, 4, "%4", None),  # begins beyond it
+        (-1, 1, 4, "%4", None),
+    ],
+)
+def test_counters_stay_in_their_rings(start, count, limit, end, found):
+    body = f"""
+      %3 = add %2, {count} : i32
+      %5 = cmp_eq {"%3" if end == "%4" else "%2"}, {limit} : bool
+      %4 = select %5, 0, %3 : i32
+      %6 = select %5, 0, %3 : i32
+      yield {end}"""
+    inner = f"%7 = for %8 in range(0, n, 4) iter_args(%2 = %9) : i32 {{{body}\n    }}"
+    outer = f"%0 = for %1 in range(0, n, 4) iter_args(%9 = {start}) : i32 {{\n    {inner}\n    yield %7\n  }}"
+    func = parse_func(HEADER + outer + "\n}\n")
+    ranges, loop = Ranges(func), func.body.ops[-1]
+    everything = (-(2**31), 2**31 - 1)
+    for value in (loop.results[0], loop.body.args[1], loop.body.ops[0].body.args[1]):
+        assert ranges.of(value) == (found or everything)
+    added = loop.body.ops[0].body.ops[0]
+    assert (added in ranges.exact) == (found is not None)
+
+
 # --- random expressions over integers: every claim must hold in every element
 _LEAVES = ("%r", "%c", "n", "m", "one", "3", "8", "-5", "16")
 _OPS = ("add", "sub", "mul", "div", "rem", "shl", "shr", "and", "or", "xor", "maximum", "minimum", "select")
