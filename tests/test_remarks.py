@@ -199,7 +199,7 @@ def test_a_box_that_is_not_fetched_says_why(bend, reason):
         ({}, {"num_warps": 32}, "num_warps=32 leaves no room for the 4 warps that fetch"),
         ({}, {"num_stages": 1}, "num_stages=1 asks for nothing to be ahead"),
         ({}, {"arch": "sm_80"}, "sm_80 has no products of warpgroups"),
-        ({"BN": 16}, {}, "it has 16 columns, and instructions of warpgroups 32 to 256"),
+        ({"BM": 64, "BN": 512}, {}, "it has 512 columns, and instructions of warpgroups 8 to 256"),
         ({"BM": 256, "BN": 256, "BK": 256}, {"num_warps": 16}, "bytes of shared memory, and"),
     ],
 )

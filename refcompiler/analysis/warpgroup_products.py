@@ -14,7 +14,7 @@ WARPS = 4  # of a warpgroup
 WARPGROUP = WARPS * 32  # threads
 ROWS = 64  # of a product of one warpgroup
 STEP_BYTES = 32  # of k in one instruction
-MIN_COLUMNS, MAX_COLUMNS = 32, 256  # of one instruction; ptxas serialises narrower ones in loops of CUDA C++ (C7514)
+MIN_COLUMNS, MAX_COLUMNS = 8, 256  # of one instruction
 
 
 def refused_product(dot: Op, loads: Container[Op | None], warpgroups: int) -> Refusal | None:
