@@ -81,10 +81,10 @@ def test_columns_that_are_not_contiguous_are_refused():
         attention(q[..., ::2], k[..., ::2], v[..., ::2])
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_configurations_fit_shared_memory(arch):
+@pytest.mark.parametrize(("arch", "boxes"), [("sm_80", False), ("sm_90a", False), ("sm_90a", True)])
+def test_configurations_fit_shared_memory(arch, boxes):
     for depth in (64, 128, 256):
-        c = configuration(depth, 2, arch)
+        c = configuration(depth, 2, arch, boxes)
         stages = c["num_stages"] if arch == "sm_80" else 2  # rings have as many slots as there is room for
         blocks = c["BM"] * depth * 2 + stages * 2 * c["BN"] * depth * 2
         assert blocks <= {"sm_80": 163, "sm_90a": 227}[arch] * 1024

@@ -264,6 +264,15 @@ def test_parts_of_a_result_wait_for_no_buffer_where_there_is_room(stages, buffer
     assert kernel.level("simt").attrs["shared_bytes"] <= target("sm_90a").shared_bytes_per_block
 
 
+def test_programs_that_share_a_multiprocessor():
+    """Registers of roles are parts of what a program has, and no product is begun ahead: the other program has some."""
+    types = "q:*bf16:16,k:*bf16:16,v:*bf16:16,out:*f32:16,S:i32:16"
+    kernel = uneven.compile(types, {"B": 128, "N": 64, "D": 64}, arch="sm_90a", num_warps=8, num_stages=2, maxnreg=80)
+    assert kernel.level("simt").attrs["min_blocks"] == 2
+    assert [op.count for op in kernel.level("simt").walk() if op.name == "set_max_registers"] == [104, 24]
+    assert kernel.asm["simt"].count("wgmma ") == 2
+
+
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])
 def test_machine_code(backend):
     """Tensor cores and the copy engine do the work; accumulators stay where they are."""

@@ -11,23 +11,32 @@ from refcompiler.ir.types import DType, element_of, shape_of
 
 REGISTER_BYTES = 4
 REGISTERS = 65536  # of a multiprocessor
-MOST_REGISTERS, MOST_COMPUTING_REGISTERS, FETCHING_REGISTERS = 255, 240, 40  # of a thread
+MOST_REGISTERS, MOST_COMPUTING_REGISTERS = 255, 240  # of a thread
+FETCHING_REGISTERS, FEWEST_REGISTERS = 40, 24  # of a thread that fetches: comfortable, and as few as can be
 KEPT = frozenset({"dot", "load", "descriptor_load", "reduce", "scan", "gather", "atomic"})  # never done again
 
 
-def registers_of_roles(warpgroups: int) -> tuple[int, int] | None:
-    """The registers of a computing and of a fetching thread, where ``warpgroups`` compute and one fetches; None where
-    all can have as many as there are."""
-    entry = REGISTERS // (WARPGROUP * (warpgroups + 1)) // 8 * 8
+def programs_of_roles(warpgroups: int, maxnreg: int | None) -> int:
+    """How many programs, in each of which ``warpgroups`` compute and one fetches, a multiprocessor has registers for,
+    where threads have ``maxnreg`` on the average; None: one program may take them all."""
+    return max(1, REGISTERS // (WARPGROUP * (warpgroups + 1) * maxnreg)) if maxnreg else 1
+
+
+def registers_of_roles(warpgroups: int, maxnreg: int | None) -> tuple[int, int] | None:
+    """The registers of a computing and of a fetching thread, where ``warpgroups`` compute and one fetches, and threads
+    have ``maxnreg`` on the average; None where all can have as many as there are."""
+    programs = programs_of_roles(warpgroups, maxnreg)
+    entry = REGISTERS // (WARPGROUP * (warpgroups + 1) * programs) // 8 * 8
     if entry >= MOST_REGISTERS:
         return None
-    computing = (entry * (warpgroups + 1) - FETCHING_REGISTERS) // warpgroups // 8 * 8
-    return min(computing, MOST_COMPUTING_REGISTERS), FETCHING_REGISTERS
+    fetching = FETCHING_REGISTERS if programs == 1 else FEWEST_REGISTERS
+    computing = (entry * (warpgroups + 1) - fetching) // warpgroups // 8 * 8
+    return min(computing, MOST_COMPUTING_REGISTERS), fetching
 
 
-def computing_registers(warpgroups: int) -> int:
+def computing_registers(warpgroups: int, maxnreg: int | None) -> int:
     """The registers that a computing thread has."""
-    given = registers_of_roles(warpgroups)
+    given = registers_of_roles(warpgroups, maxnreg)
     return MOST_REGISTERS if given is None else given[0]
 
 

@@ -154,7 +154,7 @@ class _Planner:
         """Raise Refused where a product and what outlives it need more registers than threads have: ptxas would
         serialise products or keep registers in memory."""
         needed, dot = RegisterPlan(self.func, loads, self.warpgroups, joined).most(dots)
-        there = computing_registers(self.warpgroups)
+        there = computing_registers(self.warpgroups, self.context.options.maxnreg)
         if needed > there:
             raise Refused(
                 f"the product and what is used after it take at least {needed} registers of each thread of "

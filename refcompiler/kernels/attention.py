@@ -127,10 +127,16 @@ def attention_forward(
     tl.store(at, acc.to(out.dtype.element_ty), mask=(rows < queries)[:, None] & (width < D)[None, :])
 
 
-def configuration(depth: int, item_bytes: int, arch: str) -> dict[str, int]:
-    """BM, BN, num_warps and num_stages for heads of ``depth`` columns of elements of so many bytes."""
+def configuration(depth: int, item_bytes: int, arch: str, boxes: bool) -> dict[str, int]:
+    """BM, BN and options of the launch for heads of ``depth`` columns of elements of so many bytes, in boxes or not.
+
+    Up to 64 columns, an exponential takes as long as the products of its score: two programs a multiprocessor have four
+    warpgroups, of which some compute exponentials while others have products.
+    """
     if item_bytes == 4:
         return {"BM": 32, "BN": 32, "num_warps": 4, "num_stages": 2}
+    if arch == "sm_90a" and boxes and depth <= 64:
+        return {"BM": 128, "BN": 64, "num_warps": 8, "num_stages": 3, "maxnreg": 80}
     if arch == "sm_90a":
         return {"BM": 128, "BN": 128 if depth <= 128 else 64, "num_warps": 8, "num_stages": 3}
     return {"BM": 128 if depth <= 128 else 64, "BN": 64 if depth <= 128 else 32, "num_warps": 8, "num_stages": 2}
@@ -197,8 +203,8 @@ def attention(
     device, width = infos[0].device, DTYPES[infos[0].dtype].itemsize
     arch = DEFAULT_TARGET.name if device is None else native_arch(device)
     # probabilities below 2^-126 vanish beside the largest, which is 1
-    given = {"enable_reflect_ftz": True} | configuration(depth, width, arch) | options
     boxes = target(arch).has_tma and keys > 0 and all(_is_box(i, width) for i in infos[:3])
+    given = {"enable_reflect_ftz": True} | configuration(depth, width, arch, boxes) | options
     strides = [s for i in infos for s in i.strides[:3]]
     grid = (triton.cdiv(queries, given["BM"]), batches * heads)
     attention_forward[grid](

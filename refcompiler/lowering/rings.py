@@ -57,7 +57,7 @@ def lower_roles(state: Lowering, op: Structured) -> None:
     if any(inner.name == "tma_store" for inner in computing.walk()):  # shared memory stays until it has been read
         computing.ops.insert(-1, OPS["bulk_wait"](read=True, span=op.span))
     fetching = _by_one_thread(state, fetching)
-    given = registers_of_roles(op.warps[0] // 4)
+    given = registers_of_roles(op.warps[0] // 4, state.maxnreg)
     if given is not None:
         for region, count in zip((computing, fetching), given, strict=True):
             region.ops.insert(0, OPS["set_max_registers"](count=count, increase=region is computing, span=op.span))

@@ -45,8 +45,8 @@ class Lowering:
     """Builds the SIMT function. A block becomes its registers in the order of its layout; a block whose registers are
     all equal may be one scalar, which elementwise ops accept beside vectors."""
 
-    def __init__(self, func: Func, num_warps: int, debug: bool, target: Any = None):
-        self.old, self.debug, self.target = func, debug, target
+    def __init__(self, func: Func, num_warps: int, debug: bool, target: Any = None, maxnreg: int | None = None):
+        self.old, self.debug, self.target, self.maxnreg = func, debug, target, maxnreg
         self.num_warps = num_warps
         self.axis = AxisAnalysis(func)
         params = [Value(p.type, p.name) for p in func.params]

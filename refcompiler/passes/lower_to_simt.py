@@ -15,7 +15,7 @@ def lower_to_simt(func: Func, context: Any) -> Func:
     Of a limit on registers remains how many programs an SM has registers for at that limit, ``min_blocks``: PTX lets a
     kernel ask for that beside its number of threads.
     """
-    simt = Lowering(func, func.attrs["num_warps"], context.options.debug, context.target).run()
+    simt = Lowering(func, func.attrs["num_warps"], context.options.debug, context.target, context.options.maxnreg).run()
     if context.options.maxnreg is not None:
         registers = context.target.registers_per_sm if context.target is not None else Target.registers_per_sm
         simt.attrs["min_blocks"] = max(1, registers // (simt.attrs["threads"] * context.options.maxnreg))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.ranges import Ranges
+from refcompiler.analysis.register_plan import programs_of_roles
 from refcompiler.analysis.warp_roles import RolePlan, plan_roles
 from refcompiler.analysis.warpgroup_products import ROWS, WARPS, is_one
 from refcompiler.dialects.scf import For
@@ -21,12 +22,13 @@ def rotate_products(func: Func, context: Any) -> Func | None:
     """Where a loop has a product of what it loads, and another one of what becomes of that, the first one of the next
     iteration is computed right after the second one of this: the tensor cores get both at once, and what lies between
     them does without. One product more is computed than the loop has iterations, of which nobody reads the last; its
-    boxes are clipped like any other. Where registers hold only one of the two products, nothing is done.
+    boxes are clipped like any other. Where registers hold only one of the two products, or serve several programs,
+    nothing is done.
     """
     rotated, said = func.clone(), []
     plan = plan_roles(rotated, recording(context, None))
-    if plan is None:
-        return None
+    if plan is None or programs_of_roles(context.num_warps // WARPS, context.options.maxnreg) > 1:
+        return None  # or another program of the multiprocessor has products for the tensor cores meanwhile
     rotation = _Rotation(rotated, plan, recording(context, said))
     rotation.block(rotated.body)
     if rotation.first is not None and plan_roles(rotated, recording(context, None)) is None:
