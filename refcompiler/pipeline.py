@@ -27,6 +27,7 @@ from refcompiler.passes.expand_float8 import expand_float8
 from refcompiler.passes.flush_exp2 import flush_exp2
 from refcompiler.passes.form_boxes import form_boxes
 from refcompiler.passes.form_fma import form_fma
+from refcompiler.passes.hold_in_shared import hold_in_shared
 from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.passes.licm import licm
 from refcompiler.passes.lower_to_simt import lower_to_simt
@@ -115,6 +116,7 @@ LAID_OUT = (
     Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
     Pass("dce", dce, "what was rematerialised leaves its original without uses"),
     Pass("copy_ahead", copy_ahead, "rounds of a loop wait for shared memory only, and conversions are known by now"),
+    Pass("hold_in_shared", hold_in_shared, "what all rounds of a loop read takes no registers from what they compute"),
     Pass("dce", dce, "addresses that were computed for loads are computed ahead of them now"),
 )
 
@@ -147,6 +149,7 @@ MUST_PRECEDE = (
     ("pad_extents", "divide_over_ctas", "a power of two of elements has equal parts"),
     ("divide_over_ctas", "assign_layouts", "threads of a CTA hold its part"),
     ("assign_layouts", "copy_ahead", "what is copied is known by the conversions of it"),
+    ("copy_ahead", "hold_in_shared", "what is copied ahead goes first where shared memory is short"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),
     ("expand_float8", "canonicalize", "what the expansion of a literal comes to folds"),
     ("delay_shared_loads", "allocate_shared", "buffers that wait for each other have bytes of their own"),
@@ -195,7 +198,7 @@ def _run(stage: str, passes: tuple[Pass, ...], func: Func, context: Context, obs
 # What TILESPEC_WITHOUT_PASSES may name: without them code is as right as with them.
 ONLY_FOR_SPEED = frozenset(
     "cse licm decide_comparisons unwrap_indices form_boxes rotate_products specialize_warps divide_over_ctas copy_ahead"
-    " delay_shared_loads".split()
+    " hold_in_shared delay_shared_loads".split()
 )
 
 

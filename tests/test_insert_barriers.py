@@ -140,3 +140,57 @@ def test_rounds_of_two_loops_are_not_told_apart():
     body = "".join(inner[:5]) + "  for %11 in range(0, 4, 1) {\n" + "".join(inner[5:]) + "    yield\n  }\n"
     found = names(lowered(body.replace("{step}", "128").replace("{at}", "%5")).walk())
     assert found.count("barrier") == 1
+
+
+ROWS = """\
+  %0 = thread_id : i32
+  %1 = program_id {axis=0} : i32
+  %2 = num_programs {axis=0} : i32
+  %3 = shr %2, {SHIFT} : i32
+  for %4 in range(%1, n, {STEP}) {
+    %5 = mul %4, {WIDE} : i32
+    %6 = addptr x, %5 : ptr<f32>
+    %7 = addptr %6, %0 : ptr<f32>
+    st_global %7, 1.0, none
+    yield
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "wide", "ctas", "shift", "found"),
+    [
+        (1, 128, 1, 0, []),  # rounds of 128 elements, 128 apart
+        (1, 127, 1, 0, ["barrier"]),
+        ("%2", 128, 1, 0, []),  # there is at least one program
+        ("%3", 128, 1, 1, ["barrier"]),  # of one program half is none
+        ("%3", 128, 2, 1, []),  # but not in clusters of two
+        (4, 32, 1, 0, []),
+        (-2, 64, 1, 0, []),
+        (1, 127, 2, 0, ["cluster_barrier"]),  # the CTAs of a cluster may meet as well
+    ],
+)
+def test_rounds_that_store_apart_need_no_barrier(step, wide, ctas, shift, found):
+    text = ROWS.replace("{STEP}", str(step)).replace("{WIDE}", str(wide)).replace("{SHIFT}", str(shift))
+    clusters = f", num_ctas={ctas}" if ctas > 1 else ""
+    func = lowered(text, f"num_warps=4, threads=128{clusters}")
+    assert [op.name for op in func.walk() if "barrier" in op.name] == found
+
+
+def test_what_a_cluster_loads_before_a_loop_is_ordered_once():
+    body = """\
+  %0 = thread_id : i32
+  %1 = addptr y, %0 : ptr<f32>
+  %2 = ld_global %1, none, none : f32
+  for %4 in range(0, n, 1) {
+    %5 = mul %4, 128 : i32
+    %6 = addptr x, %5 : ptr<f32>
+    %7 = xor %0, 1 : i32
+    %8 = addptr %6, %7 : ptr<f32>
+    st_global %8, %2, none
+    yield
+  }
+"""
+    func = lowered(body, "num_warps=4, threads=128, num_ctas=2")
+    assert names(func.body.ops)[-2:] == ["cluster_barrier", "for"]
+    assert "barrier" not in " ".join(names(func.body.ops[-1].body.ops))

@@ -5,6 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 import refcompiler as triton
+import refcompiler.language as tl
 from conformance.cli import main
 from refcompiler import pipeline
 from refcompiler.errors import LaunchError
@@ -42,6 +43,14 @@ def test_results_stay(warps, name, monkeypatch):
     np.testing.assert_allclose(out, expected, rtol=1e-6)
 
 
+@triton.jit
+def held(x, w, out, rows, BLOCK: tl.constexpr):
+    c = tl.arange(0, BLOCK)
+    weight = tl.load(w + c)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        tl.store(out + row * BLOCK + c, tl.load(x + row * BLOCK + c) * weight)
+
+
 def test_each_pass_does_something(monkeypatch):
     """Leaving one out changes the program of one of these kernels, so that their results say something of it."""
     shapes = {"BM": 64, "BN": 64, "BK": 32}
@@ -54,6 +63,7 @@ def test_each_pass_does_something(monkeypatch):
 
     def programs():
         made = [triton.jit(k.fn).compile(types, given, num_warps=w) for k, given, types, w in cases]
+        made.append(triton.jit(held.fn).compile("x:*f32:16,w:*f32:16,out:*f32:16,rows:i32", {"BLOCK": 4096}))
         made.append(triton.jit(softmax_kernel.fn).compile(ROWS, {"BLOCK": 1024}, num_ctas=2))
         return [kernel.asm["simt"] for kernel in made]
 

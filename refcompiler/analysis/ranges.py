@@ -19,6 +19,7 @@ class Ranges:
 
     def __init__(self, func: Func):
         self.threads = func.attrs.get("num_warps", 32) * 32
+        self.ctas = func.attrs.get("num_ctas", 1) if func.level == "simt" else 1  # a grid has those of one program
         self.intervals: dict[Value, Interval] = {}
         self.exact: set[Op] = set()  # ops whose mathematical result always fits the type
         for param in func.params:
@@ -133,7 +134,7 @@ class Ranges:
             return 0, op.ctas - 1
         if op.name in ("program_id", "num_programs"):
             limit = GRID_LIMITS[op.axis]
-            return (0, limit - 1) if op.name == "program_id" else (1, limit)
+            return (0, limit - 1) if op.name == "program_id" else (self.ctas if op.axis == 0 else 1, limit)
         if op.name == "arange":
             return op.start, op.end - 1
         if op.name == "constants":

@@ -56,6 +56,15 @@ class StageCopy(StageOp, name="stage_copy", effects={"read", "write_shared"}, le
     width = attr(int)
 
 
+class StagePut(StageOp, name="stage_put", effects={"write_shared"}, levels=LAID_OUT):
+    """Store a block to a stage; in ``private`` stages each thread stores what it takes again itself."""
+
+    buffer = operand()
+    stage = operand()
+    value = operand()
+    layout = attr(str)
+
+
 class StageTake(StageOp, name="stage_take", explicit_type=True, effects={"read_shared"}, levels=LAID_OUT):
     """The block in a stage, distributed over the threads as the result type's layout says."""
 

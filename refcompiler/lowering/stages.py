@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from refcompiler.dialects.stages import StageCommit, StageCopy, Stages, StageTake, StageWait
+from refcompiler.dialects.stages import StageCommit, StageCopy, StagePut, Stages, StageTake, StageWait
 from refcompiler.ir.core import Value
 from refcompiler.layouts import shared_access
 from refcompiler.layouts.matrices import load_access
@@ -42,6 +42,21 @@ def lower_stage_copy(state: Lowering, op: StageCopy) -> None:
     )
 
 
+@lowers("stage_put")
+def lower_stage_put(state: Lowering, op: StagePut) -> None:
+    store = shared_access(layout_of(op.value), op.shared, element_bytes(op.value), store=True)
+    index = state.index(store.pieces, [constant for constant, _ in store.vectors], store.additive)
+    order = [register for _, vector in store.vectors for register in vector]
+    state.builder.op(
+        "st_shared",
+        state.value(op.buffer),
+        state.splat(state.op("add", index, _first(state, op)), len(store.vectors)),
+        state.pick(state.vector(op.value), order),
+        owned(state, None, store.idle_threads),
+        width=store.vector,
+    )
+
+
 @lowers("stage_take")
 def lower_stage_take(state: Lowering, op: StageTake) -> None:
     size = element_bytes(op.result)
@@ -53,7 +68,7 @@ def lower_stage_take(state: Lowering, op: StageTake) -> None:
     state.values[op.result] = taken(state, op, Fragments(state.value(op.buffer), _first(state, op), load))
 
 
-def _first(state: Lowering, op: StageCopy | StageTake) -> Value:
+def _first(state: Lowering, op: StageCopy | StagePut | StageTake) -> Value:
     """Where the stage begins in the buffer."""
     return state.op("mul", state.value(op.stage), state.constant(prod(op.shared.shape)))
 

@@ -12,7 +12,7 @@ from refcompiler.dialects.simt.roles import NAMED_BARRIERS, WARP, Roles
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
-from refcompiler.ir.types import RegType, SharedType
+from refcompiler.ir.types import DType, RegType, SharedType, element_of
 
 # Accesses that go on after their op -> the ops that make groups of them, and that wait for these.
 _FLIGHTS = {
@@ -168,7 +168,8 @@ class _Barriers:
         fewer in each iteration."""
         if op in self.before:
             return self.iterations(op, self.ordered(pending, self.before[op]))
-        ordered = self.ordered(pending)
+        cluster = any(self.is_wide(p) for p in pending)
+        ordered = self.ordered(pending, cluster)
         outside = dict(self.before)
         after = self.iterations(op, pending)
         if pending == ordered or self.before == outside:
@@ -178,7 +179,7 @@ class _Barriers:
         if len(together) <= len(self.before):
             self.before = together
             return after
-        self.before[op] = False
+        self.before[op] = cluster
         return after_barrier
 
     def iterations(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
@@ -240,17 +241,17 @@ class _Barriers:
 
     def apart_in_rounds(self, a: _Access, b: _Access) -> bool:
         """True if ``b`` is to other elements than ``a`` was in any earlier round of its loop: those of a round lie
-        within one step of the loop's index, which is added to the addresses."""
+        within one step of the loop's index, which is added to the addresses, or a multiple of it."""
         (loop, *others), (root, offsets), (root2, offsets2) = (
             a.stale,
             *(self.pointers.path(x.op.pointer) for x in (a, b)),
         )
-        step = self.ranges.constant(loop.step) if loop.name == "for" else None
-        if others or not step or pointee(a.op.pointer.type) != pointee(b.op.pointer.type):
+        if others or loop.name != "for" or pointee(a.op.pointer.type) != pointee(b.op.pointer.type):
             return False
         if not {root, root2} <= set(self.func.params):
             return False
-        index, inside = (loop.body.args[0], ()), _defined(loop)
+        index, step = next(((o, s) for o in offsets if (s := self.least_step(loop, o))), (None, 0))
+        inside = _defined(loop)
         invariant = [o for o in offsets if o in offsets2 and o[0] not in inside and self.is_uniform(o[0])]
         spans = []
         for op, path in ((a.op, list(offsets)), (b.op, list(offsets2))):
@@ -260,7 +261,31 @@ class _Barriers:
                 path.remove(removed)
             intervals = [self.ranges.of(offset) for offset, _ in path]
             spans.append((sum(low for low, _ in intervals), sum(high for _, high in intervals) + _width(op)))
-        return max(high for _, high in spans) - min(low for low, _ in spans) <= abs(step)
+        return max(high for _, high in spans) - min(low for low, _ in spans) <= step
+
+    def least_step(self, loop: Op, offset: tuple[Value, tuple]) -> int:
+        """What an offset grows or shrinks by, at least, from one round to the next; 0 where that is not known."""
+        value, picks = offset
+        factor = 1
+        while not picks and isinstance(owner := value.owner, Op) and owner.name in ("mul", "cast"):
+            if owner.name == "mul":
+                known = next((o for o in owner.operands if isinstance(o, Constant)), None)
+                if known is None:
+                    return 0
+                factor *= abs(known.value)
+            elif not self.keeps_value(owner):
+                return 0
+            value = next((o for o in owner.operands if not isinstance(o, Constant)), owner.operands[0])
+        if value is not loop.body.args[0] or picks:
+            return 0
+        low, high = self.ranges.of(loop.step)
+        return factor * max(low, -high, 0)
+
+    def keeps_value(self, cast: Op) -> bool:
+        """Whether a conversion between integers loses nothing."""
+        low, high = self.ranges.of(cast.x)
+        target = element_of(cast.result.type)
+        return isinstance(target, DType) and target.is_int and target.min_int <= low and high <= target.max_int
 
     def is_uniform(self, value: Value) -> bool:
         """True if a scalar is the same in all threads: made of parameters and the program's place in the grid."""
