@@ -225,6 +225,15 @@ def test_do_not_specialize():
     assert header.startswith("func @kernel(x: ptr<f32>, y: ptr<f32> {divisible=16}, n: i32)")
 
 
+@pytest.mark.parametrize("entries", ["n", 7, ["m"], [3], [-1]])
+@pytest.mark.parametrize("what", ["do_not_specialize", "do_not_specialize_on_alignment"])
+def test_what_is_not_specialized_are_parameters(what, entries):
+    kernel = triton.jit(copy.fn, **{what: entries})
+    x = np.zeros(8, np.float32)
+    with pytest.raises(LaunchError, match=f"{what} is a list of parameters of copy, by name or number, found "):
+        kernel.warmup(x, x, 5)
+
+
 def test_annotations_give_types():
     @triton.jit
     def kernel(x: tl.const, v: tl.float64, k: "i64"):  # noqa: F821

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -288,10 +288,17 @@ class JitFunction:
         if self._names is None:
             names = [p.name for p in self.source.parameters]
 
-            def named(entries: Sequence[str | int]) -> frozenset[str]:
+            def named(what: str, entries: Sequence[str | int]) -> frozenset[str]:
+                listed = isinstance(entries, Iterable) and not isinstance(entries, str)
+                if not listed or any(e not in names and e not in range(len(names)) for e in entries):
+                    message = f"{what} is a list of parameters of {self.__name__}, by name or number, found {entries!r}"
+                    raise LaunchError("program.arguments#E1", message, notes=[f"it has {', '.join(names)}"])
                 return frozenset(names[e] if isinstance(e, int) else e for e in entries)
 
-            self._names = named(self._plain), named(self._unaligned)
+            self._names = (
+                named("do_not_specialize", self._plain),
+                named("do_not_specialize_on_alignment", self._unaligned),
+            )
         return self._names
 
 
