@@ -76,6 +76,12 @@ def test_what_nobody_measured_is_in_the_report():
     assert "## Not measured\n\n- kernels.softmax/rows:T=f32;M=32768;N=2048\n" in text
 
 
+def test_commits_are_named():
+    lines = [entry(line) | {"commit": name} for line, name in zip(softmax(), ["a" * 40, "b" * 40 + "+"], strict=False)]
+    assert ", 1 lines at aaaaaaa, 1 lines at bbbbbbb with changes." in tables.markdown(made(*lines))
+    assert ", commit aaaaaaa." in tables.markdown(made(lines[0]))
+
+
 def test_a_missed_floor_says_by_how_much_and_what_limits_it():
     line = softmax()[-1]
     stalls = {"long_scoreboard": 0.7, "barrier": 0.3}

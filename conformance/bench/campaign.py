@@ -61,7 +61,9 @@ def measure(plan: Plan) -> tuple[dict[str, Any], int]:
             break
         found = measuring.measure(line, names, plan.seconds, plan.seed)
         state = machine.state(gpu)
-        entries.append({**document.line_entry(line), **found.to_json(), "state": state, "commit": commit["commit"]})
+        entries.append(
+            {**document.line_entry(line), **found.to_json(), "state": state, "commit": document.commit_of(run)}
+        )
         del found
         measuring.release()
         done += 1

@@ -232,7 +232,7 @@ def read(*paths: Path) -> dict[str, Any]:
                 raise SpecError("bench.machine", f"measured on {theirs}, and {paths[0]} on {ours}", str(path))
         for line in made["lines"]:
             lines.pop(line["id"], None)
-            lines[line["id"]] = {"commit": made["run"].get("commit", ""), **line}
+            lines[line["id"]] = {"commit": commit_of(made["run"]), **line}
     try:
         return judge({**first, "run": _run([made["run"] for _, made in found]), "lines": list(lines.values())})
     except (ValueError, StopIteration, KeyError) as e:
@@ -248,6 +248,11 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, ValueError) as e:
         raise SpecError("bench.invalid", f"not a benchmark document: {e}", str(path)) from e
     return made
+
+
+def commit_of(run: Mapping[str, Any]) -> str:
+    """The commit that a run measured; `+` behind it says that files had been changed."""
+    return f"{run.get('commit', '')}{'+' if run.get('dirty') else ''}"
 
 
 def _run(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -157,11 +157,12 @@ def _rows(rows: Sequence[Sequence[str]], sides: str) -> str:
 
 
 def _commits(made: Mapping[str, Any]) -> str:
-    """At which commits which part of the lines was measured."""
+    """At which commits which part of the lines was measured, and whether files had been changed."""
     counts: dict[str, int] = {}
     for line in made["lines"]:
-        if commit := line.get("commit"):
-            counts[commit[:7]] = counts.get(commit[:7], 0) + 1
+        if commit := line.get("commit", "").rstrip("+"):
+            name = commit[:7] + (" with changes" if line["commit"].endswith("+") else "")
+            counts[name] = counts.get(name, 0) + 1
     if len(counts) == 1:
         return f", commit {next(iter(counts))}"
     return "".join(f", {count} lines at {commit}" for commit, count in counts.items())
