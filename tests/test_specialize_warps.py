@@ -206,6 +206,15 @@ def test_products_that_registers_do_not_hold_are_left_to_all_warps(rows, columns
     assert least is None or f"take at least {least} registers" in refused[0]
 
 
+@pytest.mark.parametrize(("rows", "columns", "warps", "fits"), [(64, 128, 4, True), (64, 256, 4, False)])
+def test_sums_of_float8_are_in_registers_twice(rows, columns, warps, fits):
+    types = "a:*f8e4m3:16,b:*f8e4m3:16,c:*bf16:16,M:i32:16,N:i32:16,K:i32:16"
+    constexprs = {"BM": rows, "BN": columns, "BK": 128, "TURNED": True}
+    kernel = tiles.compile(types, constexprs, arch="sm_90a", num_warps=warps)
+    assert ("roles" in kernel.asm["simt"]) is fits
+    assert any("take at least 256 registers" in r.message for r in kernel.remarks) is not fits
+
+
 @triton.jit
 def uneven(q, k, v, out, S, B: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
     """As ``scores``, where products of a loop have other shapes than its result."""

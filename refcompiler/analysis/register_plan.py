@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from math import prod
 
-from refcompiler.analysis.warpgroup_products import WARPGROUP, origin
+from refcompiler.analysis.warpgroup_products import PROMOTED, WARPGROUP, origin
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import DType, element_of, shape_of
+from refcompiler.ir.types import FLOATS8, DType, element_of, shape_of
 
 REGISTER_BYTES = 4
 REGISTERS = 65536  # of a multiprocessor
@@ -53,7 +53,8 @@ class RegisterPlan:
 
     def most(self, dots: Container[Op]) -> tuple[int, Op | None]:
         """The registers at the product that needs most of them, and that product."""
-        needs = [(sum(map(self.cost, live)), op) for op, live in self._products(self.func.body, set(), dots)]
+        found = self._products(self.func.body, set(), dots)
+        needs = [(sum(map(self.cost, live)) + self._sums_apart(op), op) for op, live in found]
         return max(needs, key=lambda need: need[0], default=(0, None))
 
     def _products(self, block: Block, outer: set[Value], dots: Container[Op]) -> Iterable[tuple[Op, set[Value]]]:
@@ -69,6 +70,11 @@ class RegisterPlan:
                 again = _read_inside(op) & before if op.name in ("for", "while") else set()
                 yield from self._products(region, live | again, dots)
             after |= here
+
+    def _sums_apart(self, dot: Op) -> int:
+        """The registers of sums of float8 that have yet to join those of float32."""
+        joins = dot.acc is not None or shape_of(dot.x.type)[1] > PROMOTED
+        return self.cost(dot.result) if joins and element_of(dot.x.type) in FLOATS8 else 0
 
     def _read_meanwhile(self, dot: Op, block: Block, dots: Container[Op]) -> set[Value]:
         """What the product before ``dot`` still reads, where both are waited for together."""

@@ -14,6 +14,7 @@ WARPS = 4  # of a warpgroup
 WARPGROUP = WARPS * 32  # threads
 ROWS = 64  # of a product of one warpgroup
 STEP_BYTES = 32  # of k in one instruction
+PROMOTED = 128  # products of float8 that are added before they join a sum of f32
 MIN_COLUMNS, MAX_COLUMNS = 8, 256  # of one instruction
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from refcompiler.analysis.warpgroup_products import PROMOTED
 from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
 from refcompiler.ir.core import Value
 from refcompiler.ir.types import FLOATS8, SharedType, element_of, shape_of
@@ -12,7 +13,6 @@ from refcompiler.layouts import LinearLayout
 from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers, part
 
 ROWS, STEP_BYTES = 64, 32  # of an instruction, and of k in each row
-PROMOTED = 128  # products of float8 that are added before they join a sum of f32
 WARPGROUP_BITS = 7  # of a thread's index below the number of its warpgroup
 
 
