@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from refcompiler.errors import LaunchError
-from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, softmax, transpose
+from refcompiler.kernels import elementwise, layer_norm, reduce, rms_norm, rows, softmax, transpose
 from refcompiler.kernels.rows import extent, row_configuration
 
 SPEC = Path(__file__).parents[1] / "spec"
@@ -65,6 +65,30 @@ def test_rows(dtype, options, m, n):
     assert close(layer_norm.layer_norm(x, weight, bias, out, **options), exact, dtype)
     exact = wide_x / np.sqrt(np.square(wide_x).mean(1, keepdims=True) + 1e-6) * wide(weight)
     assert close(rms_norm.rms_norm(x, weight, out, **options), exact, dtype)
+
+
+@pytest.mark.parametrize(
+    ("multiprocessors", "chosen", "running"),
+    [
+        (132, {"RESIDENT": 4, "num_ctas": 8}, 61),  # an H200, whose GPCs have 16 or 18 multiprocessors
+        (132, {"RESIDENT": 1, "num_ctas": 4}, 30),
+        (132, {"RESIDENT": 1, "num_ctas": 2}, 66),
+        (114, {"RESIDENT": 2, "num_ctas": 8}, 26),
+        (16, {"RESIDENT": 1}, 16),
+        (4, {"RESIDENT": 1, "num_ctas": 8}, 1),
+        (132, {"PROGRAMS": 5}, 5),
+        (132, {"ROWS": 4}, 250),
+        (132, {}, 0),
+    ],
+)
+def test_programs_that_run_at_a_time(monkeypatch, multiprocessors, chosen, running):
+    monkeypatch.setattr(rows, "multiprocessors", lambda device: multiprocessors)
+    x = np.empty((1000, 8), np.float32)
+    assert rows.programs(dict(chosen), 1000, x) == running
+    assert rows.programs(dict(chosen), 3, x) <= 3
+    left = dict(chosen)
+    rows.programs(left, 1000, x)
+    assert left.keys() <= {"num_ctas"}
 
 
 def test_rows_in_place():

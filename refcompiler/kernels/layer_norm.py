@@ -25,13 +25,13 @@ TUNED = {
 WHOLE = {
     (2, 2048): {"ROWS": 2, "num_warps": 4, "num_stages": 3},
     (2, 4096): {"ROWS": 2, "num_warps": 8, "num_stages": 3, "maxnreg": 64},
-    (2, 8192): {"ROWS": 2, "num_warps": 4, "num_stages": 3},
+    (2, 8192): {"ROWS": 4, "num_warps": 16, "num_stages": 3, "maxnreg": 64},
     (2, 16384): {"ROWS": 2, "num_warps": 8, "num_stages": 2, "maxnreg": 128, "HELD": False},
-    (2, 32768): {"PROGRAMS": 264, "num_warps": 16, "num_stages": 2, "HELD": False},
-    (2, 65536): {"PROGRAMS": 30, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
-    (4, 16384): {"ROWS": 2, "num_warps": 16, "num_stages": 2},
-    (4, 32768): {"PROGRAMS": 66, "num_warps": 16, "num_stages": 2, "num_ctas": 2},
-    (4, 65536): {"PROGRAMS": 30, "num_warps": 16, "num_stages": 2, "num_ctas": 4},
+    (2, 32768): {"ROWS": 4, "num_warps": 16, "num_stages": 2},
+    (2, 65536): {"RESIDENT": 4, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
+    (4, 16384): {"ROWS": 4, "num_warps": 16, "num_stages": 2, "HELD": False},
+    (4, 32768): {"RESIDENT": 1, "num_warps": 16, "num_stages": 3, "num_ctas": 4},
+    (4, 65536): {"RESIDENT": 2, "num_warps": 8, "num_stages": 2, "num_ctas": 8},
 }
 
 
@@ -119,7 +119,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, 
     chosen = row_configuration(columns, x, out, options, TUNED, WHOLE)
     n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
     if several:
-        layer_norm_rows_kernel[(several,)](x, weight, bias, out, rows, stride, n, float(epsilon), **chosen)
+        layer_norm_rows_kernel[(several,)](x, weight, bias, out, rows, n, n, float(epsilon), **chosen)
     else:
         kernel = layer_norm_long_kernel if "STEP" in chosen else layer_norm_kernel
         kernel[(rows,)](x, weight, bias, out, stride, n, float(epsilon), **chosen)

@@ -18,9 +18,9 @@ TUNED = {
 }
 WHOLE = {
     (2, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
-    (2, 65536): {"PROGRAMS": 66, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
+    (2, 65536): {"RESIDENT": 1, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
     (4, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
-    (4, 65536): {"PROGRAMS": 30, "num_warps": 8, "num_stages": 2, "num_ctas": 8},
+    (4, 65536): {"RESIDENT": 2, "num_warps": 8, "num_stages": 2, "num_ctas": 8},
 }
 
 
@@ -85,7 +85,7 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     chosen = row_configuration(columns, x, out, options, TUNED, WHOLE)
     n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
     if several:
-        rms_norm_rows_kernel[(several,)](x, weight, out, rows, stride, n, float(epsilon), **chosen)
+        rms_norm_rows_kernel[(several,)](x, weight, out, rows, n, n, float(epsilon), **chosen)
     else:
         kernel = rms_norm_long_kernel if "STEP" in chosen else rms_norm_kernel
         kernel[(rows,)](x, weight, out, stride, n, float(epsilon), **chosen)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import refcompiler as triton
-from refcompiler.kernels.arrays import HOPPER_MULTIPROCESSORS, has_clusters, item_bytes, multiprocessors
+from refcompiler.kernels.arrays import has_clusters, item_bytes, multiprocessors
 from refcompiler.runtime.arrays import describe
 from refcompiler.runtime.overlap import apart
 
 HELD_COLUMNS = 32768  # of a row in registers: 1024 threads with 32 values each
 LONGEST = 65536  # columns from which on nothing changes
-SEVERAL = frozenset({"ROWS", "PROGRAMS"})  # options of kernels in which a program works on several rows
+SEVERAL = frozenset({"ROWS", "PROGRAMS", "RESIDENT"})  # options of kernels in which a program works on several rows
 COPY_BYTES = 16  # of a copy ahead that is worth it
 # Bytes of an element (2, or 4 for more) and columns, rounded up to a power of two -> what differs from the default.
 Tuned = Mapping[tuple[int, int], Mapping[str, int]]
@@ -26,13 +26,14 @@ def extent(columns: int, block: int) -> Any:
 def row_configuration(
     columns: int, x: Any, out: Any, options: Mapping[str, Any], tuned: Tuned, whole: Tuned
 ) -> dict[str, Any]:
-    """BLOCK, num_warps, and ROWS, PROGRAMS, STEP or none of them.
+    """BLOCK, num_warps, and ROWS, PROGRAMS, RESIDENT, STEP or none of them.
 
-    With ROWS a program works on that many rows, with PROGRAMS so many programs on all of them; while it works on one,
-    later ones are copied, if ``x`` and ``out`` share no byte. STEP is for rows that are not held as a whole: how many
-    columns are read at once of those beyond the first BLOCK. By default a thread holds 32 values of a row. Measurements
-    on an H200 found what ``whole`` says better for rows that a program or a cluster holds, and ``tuned`` for others.
-    ``options`` have precedence; a BLOCK below the columns asks for STEP.
+    With ROWS a program works on that many rows, with PROGRAMS so many programs on all of them, with RESIDENT as many as
+    run at a time, that many CTAs on a multiprocessor; while a program works on one row later ones are copied, if ``x``
+    and ``out`` share no byte. STEP is for rows that are not held as a whole: how many columns are read at once of those
+    beyond the first BLOCK. By default a thread holds 32 values of a row. Measurements on an H200 found what ``whole``
+    says better for rows that a program or a cluster holds, and ``tuned`` for others. ``options`` have precedence; a
+    BLOCK below the columns asks for STEP.
     """
     size, width = triton.next_power_of_2(columns), 2 if item_bytes(x) <= 2 else 4
     if SEVERAL & options.keys() or _holds(whole.get((width, size)), columns, x, out, options):
@@ -59,10 +60,18 @@ def _holds(found: Mapping[str, int] | None, columns: int, x: Any, out: Any, opti
 
 
 def programs(chosen: dict[str, Any], rows: int, x: Any) -> int:
-    """How many programs work on several rows each; 0: each works on one. Takes that out of ``chosen``."""
-    share, running = chosen.pop("ROWS", 0), chosen.pop("PROGRAMS", 0)
+    """How many programs work on several rows each; 0: each works on one. Takes what says so out of ``chosen``.
+
+    RESIDENT is how many CTAs a multiprocessor has room for. Clusters of four and more leave some multiprocessors over,
+    as a GPC has no multiple of their size: on an H200 one of sixteen.
+    """
+    share, running, resident = (chosen.pop(name, 0) for name in ("ROWS", "PROGRAMS", "RESIDENT"))
+    if resident and not running:
+        ctas = chosen.get("num_ctas", 1)
+        usable = multiprocessors(describe(x).device) * resident
+        running = usable * 15 // 16 // ctas if ctas > 2 else usable // ctas
     if running:
-        return max(1, min(rows, running * multiprocessors(describe(x).device) // HOPPER_MULTIPROCESSORS))
+        return max(1, min(rows, running))
     return triton.cdiv(rows, share) if share else 0
 
 

@@ -18,7 +18,7 @@ TUNED = {
 }
 WHOLE = {
     (2, 32768): {"ROWS": 4, "num_warps": 16, "num_stages": 2},
-    (2, 65536): {"PROGRAMS": 62, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
+    (2, 65536): {"RESIDENT": 4, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
     (4, 65536): {"num_warps": 4, "num_ctas": 8},
 }
 
@@ -83,7 +83,7 @@ def softmax(x: Any, out: Any, **options: Any) -> Any:
     chosen = {"enable_reflect_ftz": True} | row_configuration(columns, x, out, options, TUNED, WHOLE)
     n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
     if several:
-        softmax_rows_kernel[(several,)](x, out, rows, stride, n, **chosen)
+        softmax_rows_kernel[(several,)](x, out, rows, n, n, **chosen)
     else:
         kernel = softmax_long_kernel if "STEP" in chosen else softmax_kernel
         kernel[(rows,)](x, out, stride, n, **chosen)
