@@ -69,7 +69,7 @@ def programs(chosen: dict[str, Any], rows: int, x: Any) -> int:
     if resident and not running:
         ctas = chosen.get("num_ctas", 1)
         usable = multiprocessors(describe(x).device) * resident
-        running = usable * 15 // 16 // ctas if ctas > 2 else usable // ctas
+        running = max(1, usable * 15 // 16 // ctas if ctas > 2 else usable // ctas)
     if running:
         return max(1, min(rows, running))
     return triton.cdiv(rows, share) if share else 0
