@@ -35,6 +35,7 @@ from refcompiler.passes.pad_extents import pad_extents
 from refcompiler.passes.rotate_products import rotate_products
 from refcompiler.passes.share_addresses import share_addresses
 from refcompiler.passes.specialize_warps import specialize_warps
+from refcompiler.passes.sum_products import sum_products
 from refcompiler.passes.unwrap_indices import unwrap_indices
 from refcompiler.remarks import Remark, recording
 
@@ -124,6 +125,7 @@ SIMT = (
     Pass("lower_to_simt", lower_to_simt, "the only place where blocks become registers of threads"),
     Pass("expand_float8", expand_float8, "targets without these conversions compute them; all later passes see how"),
     Pass("canonicalize", canonicalize, "addresses of size-1 registers fold to scalars"),
+    Pass("sum_products", sum_products, "sums of products are seen only in the registers of threads"),
     Pass("share_addresses", share_addresses, "accesses at constant distances need one address"),
     Pass("cse", cse, "every lowered op repeats thread-index arithmetic"),
     Pass("licm", licm, "address arithmetic of the lowering does not change in loops"),
