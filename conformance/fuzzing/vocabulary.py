@@ -201,6 +201,7 @@ STRUCTURE: dict[str, str] = {
     "assert": "tl.device_assert of what holds",
 }
 _LATER = "warp specialization makes it, after the tile level; linalg.dot and kernels.matmul specify what it comes to"
+_CLUSTERS = "divide_over_ctas makes it, after the tile level; program.clusters specifies what it comes to"
 _SUMS = "its sums may be taken in any order, so no two targets need agree on their bits; linalg.dot specifies them"
 _BOXES = "memory.descriptors specifies it, with arrays of its own"
 LEFT_OUT: dict[str, str] = {
@@ -209,6 +210,7 @@ LEFT_OUT: dict[str, str] = {
     "exp2_ftz": "an option of the launch makes it; math.exp2 specifies it",
     **dict.fromkeys(("make_descriptor", "descriptor_load", "descriptor_store"), _BOXES),
     **dict.fromkeys(("ring", "ring_put", "ring_take", "ring_release", "roles"), _LATER),
+    **dict.fromkeys(("cta_rank", "all_gather"), _CLUSTERS),
     **dict.fromkeys(("warpgroup_dot", "warpgroup_wait", "bulk_store"), _LATER),
     "atomic_cas": "what it gives depends on the order of the programs; atomic.cas specifies it",
     "empty": "its elements are unspecified, and nothing may depend on them",
