@@ -28,7 +28,7 @@ WHOLE = {
     (2, 8192): {"ROWS": 4, "num_warps": 16, "num_stages": 3, "maxnreg": 64},
     (2, 16384): {"ROWS": 2, "num_warps": 8, "num_stages": 2, "maxnreg": 128, "HELD": False},
     (2, 32768): {"ROWS": 4, "num_warps": 16, "num_stages": 2},
-    (2, 65536): {"RESIDENT": 4, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
+    (2, 65536): {"RESIDENT": 4, "num_warps": 4, "num_stages": 2, "num_ctas": 8, "maxnreg": 128},
     (4, 16384): {"ROWS": 4, "num_warps": 16, "num_stages": 2, "HELD": False},
     (4, 32768): {"RESIDENT": 1, "num_warps": 16, "num_stages": 3, "num_ctas": 4},
     (4, 65536): {"RESIDENT": 2, "num_warps": 8, "num_stages": 2, "num_ctas": 8},
