@@ -17,7 +17,6 @@ TUNED = {
     (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
 }
 WHOLE = {
-    (4, 2048): {"ROWS": 2, "num_warps": 8, "num_stages": 3},
     (4, 4096): {"ROWS": 2, "num_warps": 16, "num_stages": 3},
     (2, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
     (2, 65536): {"RESIDENT": 1, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
