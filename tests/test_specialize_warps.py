@@ -161,6 +161,7 @@ def test_no_more_threads_than_a_block_has(warps, threads):
 @pytest.mark.parametrize(
     ("rows", "columns", "warps"), [(64, 8, 4), (64, 16, 4), (64, 32, 4), (128, 16, 8), (256, 64, 8)]
 )
+@pytest.mark.filterwarnings("error")  # of products that ptxas would have wait for each other
 def test_products_of_any_width_compile(rows, columns, warps):
     pytest.importorskip("cuda.bindings")
     kernel = compiled(tiles, {"num_warps": warps}, {"BM": rows, "BN": columns, "BK": 64, "TURNED": True})

@@ -90,10 +90,13 @@ class Plan:
 
     @staticmethod
     def _pairs(op: Op, uses: list[Op]) -> bool:
-        """True if ``op`` rounds what is read as words of two. ptxas takes roundings one by one for reads of products
-        that are on their way, and would have wgmma wait for each other."""
+        """True if ``op`` rounds what is read as words of two, or products. ptxas takes roundings one by one for reads of
+        products that are on their way, and would have wgmma wait for each other."""
         rounds = op.name == "cast" and element_of(op.x.type) is F32 and element_of(op.results[0].type) in (F16, BF16)
-        return rounds and count_of(op.results[0].type) % 2 == 0 and all(user.name in _TAKES_WORDS for user in uses)
+        if not rounds or count_of(op.results[0].type) % 2:
+            return False
+        products = isinstance(op.x.owner, Op) and op.x.owner.name == "wgmma_wait"
+        return products or all(user.name in _TAKES_WORDS for user in uses)
 
     def trips(self, op: Op) -> int:
         """How often the statement of ``op`` is repeated."""
