@@ -94,7 +94,8 @@ BOXES = (
 def fetch_boxes(func: Func, context: Context) -> Func | None:
     """The function after ``BOXES``, where that has warps fetch boxes; else after the last of them alone, for a box that
     nothing copies as such has longer addresses and more masks than the accesses that it was made of."""
-    tried, done, said = func.clone(), None, []
+    tried, done = func.clone(), None
+    said: list[Remark] = []
     for step in _chosen(BOXES):
         done = step.run(tried, recording(context, said))
         tried = done or tried

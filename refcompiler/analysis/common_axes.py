@@ -46,8 +46,8 @@ class CommonAxes:
         exchanged, and the one that divides most of what is accessed; None where none can be divided."""
         fixed = {self.of(*axis) for axis in self._fixed}
         accessed: dict[Axis, int] = {}
-        for axis, elements in self.accessed.items():
-            accessed[self.of(*axis)] = accessed.get(self.of(*axis), 0) + elements
+        for place, elements in self.accessed.items():
+            accessed[self.of(*place)] = accessed.get(self.of(*place), 0) + elements
         for value in self.blocks:
             classes = [self.of(value, axis) for axis in range(value.type.rank)]
             for axis, extent in enumerate(value.type.shape):

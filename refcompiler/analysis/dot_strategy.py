@@ -88,7 +88,9 @@ class DotPlans:
             mma_operand_a((rows, op.depth), warps, size),
             mma_operand_b((op.depth, columns), warps, size),
         )
-        return DotLayouts(strategy, *(batched(layout, *batch, along_batch) if batch else layout for layout in layouts))
+        return DotLayouts(
+            strategy, *(batched(layout, batch[0], along_batch) if batch else layout for layout in layouts)
+        )
 
     @staticmethod
     def _outer_products(op: Dot, result: LinearLayout) -> DotLayouts:

@@ -166,7 +166,7 @@ class _Planner:
     # --- both
     def fetched(self, loop: For, slice_: _Slice, found: dict[Op, Fetch | Refusal]) -> list[Fetch]:
         """The copies that can be made ahead of those found, whose addresses ``slice_`` has then."""
-        fetches = []
+        fetches: list[Fetch] = []
         for load, fetch in found.items():
             if isinstance(fetch, Fetch):
                 fetch = slice_.refused(load) or fetch

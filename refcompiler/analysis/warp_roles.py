@@ -176,7 +176,7 @@ class _Planner:
     def fetched(self) -> dict[DescriptorLoad, list[Op]]:
         """The loads that can be fetched ahead, and the products that they feed."""
         boxes = [op for op in self.func.walk() if isinstance(op, DescriptorLoad) and self.feeds(op)]
-        refusals = {op: why for op in boxes if (why := self.refused_load(op)) is not None}
+        refusals: dict[Op, Refusal] = {op: why for op in boxes if (why := self.refused_load(op)) is not None}
         loads = fitting = {op: self.feeds(op) for op in boxes if op not in refusals}
         while True:  # a product that cannot be one of warpgroups takes its loads with it, and these other products
             dots = {d for found in loads.values() for d in found if not refused_product(d, loads, self.warpgroups)}

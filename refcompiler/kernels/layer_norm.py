@@ -50,9 +50,7 @@ def layer_norm_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.conste
 
 
 @triton.jit
-def layer_norm_rows_kernel(
-    x, weight, bias, out, rows, stride, n, epsilon, BLOCK: tl.constexpr, HELD: tl.constexpr = True
-):
+def layer_norm_rows_kernel(x, weight, bias, out, rows, stride, n, epsilon, BLOCK: tl.constexpr, HELD: tl.constexpr):
     col = tl.arange(0, BLOCK)
     mask = col < n
     if HELD:
@@ -119,7 +117,7 @@ def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, 
     chosen = row_configuration(columns, x, out, options, TUNED, WHOLE)
     n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
     if several:
-        layer_norm_rows_kernel[(several,)](x, weight, bias, out, rows, n, n, float(epsilon), **chosen)
+        layer_norm_rows_kernel[(several,)](x, weight, bias, out, rows, n, n, float(epsilon), **{"HELD": True, **chosen})
     else:
         kernel = layer_norm_long_kernel if "STEP" in chosen else layer_norm_kernel
         kernel[(rows,)](x, weight, bias, out, stride, n, float(epsilon), **chosen)

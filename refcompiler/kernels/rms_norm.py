@@ -37,7 +37,7 @@ def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.constexpr, HELD: tl.constexpr = True):
+def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.constexpr, HELD: tl.constexpr):
     col = tl.arange(0, BLOCK)
     mask = col < n
     if HELD:
@@ -86,7 +86,7 @@ def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: An
     chosen = row_configuration(columns, x, out, options, TUNED, WHOLE)
     n, several = extent(columns, chosen["BLOCK"]), programs(chosen, rows, x)
     if several:
-        rms_norm_rows_kernel[(several,)](x, weight, out, rows, n, n, float(epsilon), **chosen)
+        rms_norm_rows_kernel[(several,)](x, weight, out, rows, n, n, float(epsilon), **{"HELD": True, **chosen})
     else:
         kernel = rms_norm_long_kernel if "STEP" in chosen else rms_norm_kernel
         kernel[(rows,)](x, weight, out, stride, n, float(epsilon), **chosen)

@@ -95,7 +95,7 @@ def batched(layout: LinearLayout, batches: int, warps: int) -> LinearLayout:
     numel = layout.shape[0] * layout.shape[1]
     places = [numel << bit for bit in range(log2(batches))]
     own = log2(warps)
-    bases = {name: layout.packed_bases(name) for name, _ in layout.inputs}
+    bases = {name: list(layout.packed_bases(name)) for name, _ in layout.inputs}
     bases["register"] = [*bases["register"], *places[own:]]
     bases["warp"] = [*bases["warp"], *places[:own]]
     return LinearLayout.packed((batches, *layout.shape), bases)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.dialects.simt.tensor_cores import COLUMNS, DEPTH_BITS, ROWS
@@ -42,8 +43,8 @@ def multiply_fragments(state: Lowering, op: Dot, acc: Value, wide: DType) -> Val
     left, right = (_steps(state, operand) for operand in (op.x, op.y))
     for x, y in zip(left, right, strict=True):
         for batch in range(batches):
-            own = [part(state, operand, batch, batches) for operand in (x, y)]
-            sums[batch] = _step(state, op, *own, sums[batch])
+            left_part, right_part = (part(state, operand, batch, batches) for operand in (x, y))
+            sums[batch] = _step(state, op, left_part, right_part, sums[batch])
     return sums[0] if batches == 1 else state.op("pack", *sums)
 
 
@@ -115,7 +116,8 @@ class _Side:
         self.place = [
             sum((register >> bit & 1) << at for at, bit in enumerate(kept)) for register in range(result.num_registers)
         ]
-        self.value, self.together = state.value(operand), 1
+        self.value: Any = state.value(operand)
+        self.together = 1
         if isinstance(self.value, Fragments):
             self.value = self.held(self.value, element_bytes(operand))
             self.together = self.reach(self.value)

@@ -38,8 +38,8 @@ def store(
     data = state.pick(value, [register for _, vector in access.vectors for register in vector])
     if isinstance(access, MatrixAccess):
         count = len(access.vectors) * len(access.vectors[0][1])
-        fields = {"count": access.count, "trans": access.trans}
-        state.builder.op("stmatrix", buffer, index, state.splat(data, count), **fields)
+        data = state.splat(data, count)
+        state.builder.op("stmatrix", buffer, index, data, count=access.count, trans=access.trans)
         return
     state.builder.op("st_shared", buffer, index, data, owned(state, None, access.idle_threads), width=access.vector)
 

@@ -61,8 +61,8 @@ def lower_stage_put(state: Lowering, op: StagePut) -> None:
 def lower_stage_take(state: Lowering, op: StageTake) -> None:
     size = element_bytes(op.result)
     if op.buffer.owner.private:  # matrices would be of several threads
-        load = shared_access(layout_of(op.result), op.shared, size, store=False)
-        state.set(op.result, Fragments(state.value(op.buffer), _first(state, op), load).all(state))
+        own = shared_access(layout_of(op.result), op.shared, size, store=False)
+        state.set(op.result, Fragments(state.value(op.buffer), _first(state, op), own).all(state))
         return
     load = load_access(layout_of(op.result), op.shared, size, matrices=moves_matrices(op.result.type.element))
     state.values[op.result] = taken(state, op, Fragments(state.value(op.buffer), _first(state, op), load))

@@ -23,7 +23,7 @@ def assign_layouts(func: Func, context: Any) -> Func:
 
     Afterwards the operands of an elementwise op, load or store have one shape and one layout.
     """
-    for dot in (op for op in func.walk() if op.name == "dot"):
+    for dot in (op for op in func.walk() if isinstance(op, Dot)):
         why = refused_mma(dot, context.target)
         if why is None:
             remark(context, "assign_layouts", dot, "the product is one of tensor cores, by mma.sync", applied=True)

@@ -272,7 +272,7 @@ class _Barriers:
                 known = next((o for o in owner.operands if isinstance(o, Constant)), None)
                 if known is None:
                     return 0
-                factor *= abs(known.value)
+                factor *= abs(int(known.value))
             elif not self.keeps_value(owner):
                 return 0
             value = next((o for o in owner.operands if not isinstance(o, Constant)), owner.operands[0])

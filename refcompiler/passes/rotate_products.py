@@ -15,7 +15,7 @@ from refcompiler.dialects.tile.descriptor import DescriptorLoad
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import I32
-from refcompiler.remarks import Refusal, recording, remark
+from refcompiler.remarks import Refusal, Remark, recording, remark
 
 
 def rotate_products(func: Func, context: Any) -> Func | None:
@@ -25,7 +25,8 @@ def rotate_products(func: Func, context: Any) -> Func | None:
     boxes are clipped like any other. Where registers hold only one of the two products, or serve several programs,
     nothing is done.
     """
-    rotated, said = func.clone(), []
+    rotated = func.clone()
+    said: list[Remark] = []
     plan = plan_roles(rotated, recording(context, None))
     if plan is None or programs_of_roles(context.num_warps // WARPS, context.options.maxnreg) > 1:
         return None  # or another program of the multiprocessor has products for the tensor cores meanwhile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refcompiler.dialects.simt.asynchronous import PtxOp
+from refcompiler.dialects.simt.asynchronous import Argument, PtxOp
 from refcompiler.dialects.simt.ptx import Instruction
 from refcompiler.dialects.simt.registers import SIMT, count_of, registers
 from refcompiler.dialects.simt.tensor_cores import PTX_NAMES, may_multiply, numbered, packed
@@ -208,7 +208,10 @@ class WgmmaFence(PtxOp, name="wgmma_fence", effects={"fence"}, levels=SIMT, need
     Spec: exec.wgmma"""
 
     held = operand(variadic=True)
-    arguments = ()
+
+    @property
+    def arguments(self) -> list[Argument]:
+        return []
 
     @property
     def instruction(self) -> Instruction:

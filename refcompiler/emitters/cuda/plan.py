@@ -90,8 +90,8 @@ class Plan:
 
     @staticmethod
     def _pairs(op: Op, uses: list[Op]) -> bool:
-        """True if ``op`` rounds what is read as words of two, or products. ptxas takes roundings one by one for reads of
-        products that are on their way, and would have wgmma wait for each other."""
+        """True if ``op`` rounds what is read as words of two, or products. ptxas takes roundings one by one for reads
+        of products that are on their way, and would have wgmma wait for each other."""
         rounds = op.name == "cast" and element_of(op.x.type) is F32 and element_of(op.results[0].type) in (F16, BF16)
         if not rounds or count_of(op.results[0].type) % 2:
             return False
