@@ -17,6 +17,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from conformance import benchmarks
 from conformance.adapters import TARGETS
 from conformance.cli import STAGES, main
 from conformance.instances import collect
@@ -186,6 +187,7 @@ def test_commands_parse(place, words):
 def test_instances_and_clauses_named_exist():
     features = load_suite(ROOT / "spec")
     known = {instance.id for instance in collect(features)} | {f"{f.id}#{c.id}" for f in features for c in f.clauses}
+    known |= {line.id + end for line in benchmarks.collect(features) for end in ("", ":")}  # as reports list them
     example = re.compile(r"[\s`'](\w+\.\w+(?:/\w+:[^\s`']+|#[CEN]\d+))[\s`']")
     found = [(page, id) for page in PAGES for id in example.findall((ROOT / page).read_text(encoding="utf-8"))]
     made_up = re.compile(r"elementwise\.|math\.tanh|.*\*")  # of features that a page adds; patterns

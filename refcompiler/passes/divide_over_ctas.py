@@ -9,8 +9,10 @@ from refcompiler.analysis.common_axes import Axis, CommonAxes
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
 from refcompiler.ir.types import BOOL, I32, BlockType, Type, element_of, shape_of
+from refcompiler.remarks import Refusal, remark
 
 Rule = Callable[["_Divider", Op], list[Value]]
+STEP = "divide_over_ctas"
 _EFFECTS = frozenset({"load", "store", "assert"})
 
 
@@ -22,13 +24,32 @@ def divide_over_ctas(func: Func, context: Any) -> Func | None:
     Blocks without the axis, and scalars, are the same in all CTAs; the first one stores them.
     """
     ctas = context.options.num_ctas
-    if ctas == 1 or (context.target is not None and not context.target.has_clusters):
+    if ctas == 1:
         return None
-    if any(op.effects and (op.name not in _EFFECTS or op.attrs.get("volatile")) for op in func.walk()):
-        return None  # what it does once for each program may not be done by each CTA
     axes = CommonAxes(func)
     chosen = axes.choice(ctas)
-    return None if chosen is None else _Divider(func, axes, chosen, ctas).run()
+    once = next((op for op in func.walk() if _happens_once(op)), None)
+    if context.target is not None and not context.target.has_clusters:
+        _refuse(context, func, Refusal(f"{context.target} has no clusters"))
+    elif once is not None:
+        advice = "use num_ctas=1, or let another kernel do it"
+        _refuse(context, once, Refusal(f"`{once.name}` happens once for each program, not for each CTA", advice))
+    elif chosen is None:
+        why = f"no axis of what it loads and stores has {ctas} parts that can be computed apart"
+        _refuse(context, func, Refusal(why, "scans, sorts, reshapes and products need all elements in one place"))
+    else:
+        remark(context, STEP, func, f"the program is divided over {ctas} CTAs", applied=True)
+        return _Divider(func, axes, chosen, ctas).run()
+    return None
+
+
+def _happens_once(op: Op) -> bool:
+    """Whether ``op`` has an effect that no CTA may repeat."""
+    return bool(op.effects) and (op.name not in _EFFECTS or bool(op.attrs.get("volatile")))
+
+
+def _refuse(context: Any, at: Op | Func, why: Refusal) -> None:
+    remark(context, STEP, at, why.after("the program has one CTA"))
 
 
 class _Divider:
