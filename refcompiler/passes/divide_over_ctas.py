@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from refcompiler.analysis.common_axes import Axis, CommonAxes
-from refcompiler.ir.builder import Builder
-from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.core import Constant, Func, Op, Value
+from refcompiler.ir.rebuilder import Rebuilder
 from refcompiler.ir.types import BOOL, I32, BlockType, Type, element_of, shape_of
 from refcompiler.remarks import Refusal, remark
 
-Rule = Callable[["_Divider", Op], list[Value]]
 STEP = "divide_over_ctas"
 _EFFECTS = frozenset({"load", "store", "assert"})
 
@@ -52,32 +50,18 @@ def _refuse(context: Any, at: Op | Func, why: Refusal) -> None:
     remark(context, STEP, at, why.after("the program has one CTA"))
 
 
-class _Divider:
-    """Rebuilds the function with one part of every block that has an axis of the chosen class."""
+class _Divider(Rebuilder):
+    """One part of every block that has an axis of the chosen class."""
 
     def __init__(self, func: Func, axes: CommonAxes, chosen: Axis, ctas: int):
-        self.old, self.axes, self.chosen, self.ctas = func, axes, chosen, ctas
-        params = [Value(p.type, p.name) for p in func.params]
-        attrs = {**func.attrs, "num_ctas": ctas}
-        self.new = Func(func.name, params, func.constexprs, func.hints, attrs, func.level, func.span)
-        self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
-        self.builder = Builder(self.new.body, func.span)
+        super().__init__(func, {**func.attrs, "num_ctas": ctas})
+        self.axes, self.chosen, self.ctas = axes, chosen, ctas
         self.rank = self.builder.value("cta_rank", ctas=ctas)
 
     def run(self) -> Func:
         self.block(self.old.body)
         return self.new
 
-    def block(self, block: Block) -> None:
-        for op in block.ops:
-            with self.builder.at(op.span):
-                results = RULES.get(op.name, _Divider.rebuild)(self, op)
-            for old, new in zip(op.results, results, strict=True):
-                if not isinstance(new, Constant):
-                    new.name = old.name
-                self.values[old] = new
-
-    # --- values
     def axis_of(self, old: Value) -> int | None:
         """The axis along which CTAs have a part each of a value; None where all have the same."""
         for axis in range(len(shape_of(old.type))):
@@ -85,31 +69,13 @@ class _Divider:
                 return axis
         return None
 
-    def divided(self, old: Value) -> Type:
+    def typed(self, old: Value) -> Type:
         axis = self.axis_of(old)
         if axis is None:
             return old.type
         shape = list(old.type.shape)
         shape[axis] //= self.ctas
         return BlockType(old.type.element, tuple(shape))
-
-    def get(self, old: Value | None) -> Value | None:
-        return old if old is None or isinstance(old, Constant) else self.values[old]
-
-    def rebuild(self, op: Op, *operands: Value | None, types: list[Type] | None = None, **attrs: Any) -> list[Value]:
-        """The op on the parts of its operands, or on the operands given."""
-        regions = []
-        for old in op.regions:
-            region = Block([Value(self.divided(a), a.name) for a in old.args])
-            self.values.update(zip(old.args, region.args, strict=True))
-            with self.builder.inside(region):
-                self.block(old)
-            regions.append(region)
-        given = list(operands) or [self.get(o) for o in op.operands]
-        types = types or [self.divided(r) for r in op.results]
-        new = self.builder.op(op.name, *given, types=types, regions=regions, **{**op.attrs, **attrs})
-        new.spans = op.spans
-        return new.results
 
     def is_first(self) -> Value:
         """Whether this is the first CTA of its cluster."""
@@ -150,7 +116,7 @@ def _reduce(divide: _Divider, op: Op) -> list[Value]:
     return divide.rebuild(op, *gathered, types=[value.type for value in partial], axis=0)
 
 
-RULES: dict[str, Rule] = {
+_Divider.rules = {
     "arange": _arange,
     "store": _store,
     "reduce": _reduce,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 from refcompiler.dialects.tile.reduction import identity
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
+from refcompiler.ir.rebuilder import Rebuilder
 from refcompiler.ir.types import (
     BOOL,
     I32,
@@ -21,7 +21,6 @@ from refcompiler.ir.types import (
 )
 
 Shape = tuple[int, ...]
-Rule = Callable[["_Padder", Op], list[Value]]
 
 
 def pad_extents(func: Func, context: Any = None) -> Func | None:
@@ -47,14 +46,11 @@ def padded(type_: Type) -> Type:
     return BlockType(type_.element, tuple(map(power_of_two_above, type_.shape)))
 
 
-class _Padder:
-    """Rebuilds the function; masks of what counts are made once, at its top."""
+class _Padder(Rebuilder):
+    """Every extent rounded up; masks of what counts are made once, at the top of the function."""
 
     def __init__(self, func: Func):
-        self.old = func
-        params = [Value(p.type, p.name) for p in func.params]
-        self.new = Func(func.name, params, func.constexprs, func.hints, func.attrs, func.level, func.span)
-        self.values: dict[Value, Value] = dict(zip(func.params, params, strict=True))
+        super().__init__(func, func.attrs)
         self.builder = Builder(Block())
         self.top = Builder(Block(), func.span)
         self.masks: dict[tuple, Value] = {}
@@ -66,40 +62,17 @@ class _Padder:
             self.new.body.append(op)
         return self.new
 
-    def block(self, block: Block) -> None:
-        for op in block.ops:
-            with self.builder.at(op.span):
-                results = RULES.get(op.name, _Padder.rebuild)(self, op)
-            for old, new in zip(op.results, results, strict=True):
-                if not isinstance(new, Constant):
-                    new.name = old.name
-                self.values[old] = new
-            made = op.operands and op.pure and not op.regions and all(self.has_values(o) for o in op.operands)
-            if made or op.name == "arange":
-                self.from_indices.update(op.results)
+    def typed(self, old: Value) -> Type:
+        return padded(old.type)
+
+    def done(self, op: Op) -> None:
+        made = op.operands and op.pure and not op.regions and all(self.has_values(o) for o in op.operands)
+        if made or op.name == "arange":
+            self.from_indices.update(op.results)
 
     def has_values(self, old: Value | None) -> bool:
         """Whether a value is one everywhere, not poison that a masked access made."""
         return old is None or not isinstance(old.type, BlockType) or old in self.from_indices
-
-    # --- ops
-    def get(self, old: Value | None) -> Value | None:
-        return old if old is None or isinstance(old, Constant) else self.values[old]
-
-    def rebuild(self, op: Op, *operands: Value | None, **attrs: Any) -> list[Value]:
-        """The op on padded operands, or on those given, with its results and its regions padded."""
-        regions = []
-        for old in op.regions:
-            region = Block([Value(padded(a.type), a.name) for a in old.args])
-            self.values.update(zip(old.args, region.args, strict=True))
-            with self.builder.inside(region):
-                self.block(old)
-            regions.append(region)
-        given = list(operands) or [self.get(o) for o in op.operands]
-        types = [padded(r.type) for r in op.results]
-        new = self.builder.op(op.name, *given, types=types, regions=regions, **{**op.attrs, **attrs})
-        new.spans = op.spans
-        return new.results
 
     # --- what counts
     def within(self, shape: Shape, axis: int) -> Value:
@@ -323,7 +296,7 @@ def _groups(source: Shape, target: Shape) -> list[tuple[Shape, Shape]]:
     return groups
 
 
-RULES: dict[str, Rule] = {
+_Padder.rules = {
     "arange": _arange,
     "gather": _gather,
     "assert": _assert,
