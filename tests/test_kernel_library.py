@@ -151,6 +151,15 @@ def test_arrays_that_do_not_fit_are_refused(call, message):
     assert caught.value.span is None
 
 
+@pytest.mark.parametrize("option", [{"ROWS": -1}, {"PROGRAMS": 1.5}, {"RESIDENT": True}])
+def test_options_that_count_nothing_are_refused(option):
+    x = np.ones((2, 64), np.float32)
+    out = np.zeros_like(x)
+    with pytest.raises(LaunchError, match=f"{next(iter(option))} is a number of rows, programs or blocks"):
+        rms_norm.rms_norm(x, x[0], out, **option)
+    assert not out.any()
+
+
 def test_rows_without_columns():
     x = np.empty((3, 0), np.float32)
     assert softmax.softmax(x, np.empty_like(x)).shape == (3, 0)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import refcompiler as triton
+from refcompiler.errors import LaunchError
 from refcompiler.kernels.arrays import has_clusters, item_bytes, multiprocessors
 from refcompiler.runtime.arrays import describe
 from refcompiler.runtime.overlap import apart
@@ -65,7 +66,7 @@ def programs(chosen: dict[str, Any], rows: int, x: Any) -> int:
     RESIDENT is how many CTAs a multiprocessor has room for. Clusters of four and more leave some multiprocessors over,
     as a GPC has no multiple of their size: on an H200 one of sixteen.
     """
-    share, running, resident = (chosen.pop(name, 0) for name in ("ROWS", "PROGRAMS", "RESIDENT"))
+    share, running, resident = (_count(name, chosen.pop(name, 0)) for name in ("ROWS", "PROGRAMS", "RESIDENT"))
     if resident and not running:
         ctas = chosen.get("num_ctas", 1)
         usable = multiprocessors(describe(x).device) * resident
@@ -73,6 +74,12 @@ def programs(chosen: dict[str, Any], rows: int, x: Any) -> int:
     if running:
         return max(1, min(rows, running))
     return triton.cdiv(rows, share) if share else 0
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise LaunchError("kernels.options", f"{name} is a number of rows, programs or blocks, found {value!r}")
+    return value
 
 
 def _warps(block: int) -> int:
