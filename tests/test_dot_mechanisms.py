@@ -11,12 +11,12 @@ from refcompiler.lowering import exchange, fragments
 
 
 @triton.jit
-def product(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def product(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, PRECISION: tl.constexpr = None):
     rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     left, right = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + cols[None, :]
     acc = tl.zeros((BM, BN), tl.float32)
     for _ in range(0, K, BK):
-        acc = tl.dot(tl.load(left), tl.load(right), acc)
+        acc = tl.dot(tl.load(left), tl.load(right), acc, input_precision=PRECISION)
         left += BK
         right += BK * N
     tl.store(c + rows[:, None] * N + cols[None, :], acc)
@@ -41,11 +41,11 @@ def batches(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr)
     tl.store(c + g * BM * BN + rows[None, :, None] * BN + cols[None, None, :], tl.dot(x, y))
 
 
-def counts(kernel, level="simt", num_stages=3, signature="a:*f16:16,b:*f16:16,c:*f32:16,N:i32:16,K:i32:16"):
+def counts(kernel, level="simt", num_stages=3, signature="a:*f16:16,b:*f16:16,c:*f32:16,N:i32:16,K:i32:16", **more):
     """How often each op stands in the text, compiled anew."""
     done = kernel.compile(
         signature=signature,
-        constexprs={"BM": 64, "BN": 64, "BK": 32},
+        constexprs={"BM": 64, "BN": 64, "BK": 32, **more},
         arch="sm_80",
         num_stages=num_stages,
     )
@@ -77,27 +77,15 @@ def test_copies_ahead():
     assert (without["cp_async"], without["ld_global"]) == (0, 2)
 
 
-@triton.jit
-def ieee(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    rows, cols, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
-    left, right = a + rows[:, None] * K + k[None, :], b + k[:, None] * N + cols[None, :]
-    acc = tl.zeros((BM, BN), tl.float32)
-    for _ in range(0, K, BK):
-        acc = tl.dot(tl.load(left), tl.load(right), acc, input_precision="ieee")
-        left += BK
-        right += BK * N
-    tl.store(c + rows[:, None] * N + cols[None, :], acc)
-
-
 def test_products_without_tensor_cores(monkeypatch):
     """Copied ahead like those on tensor cores, and read 4 steps along K at a time."""
     signature = "a:*f32:16,b:*f32:16,c:*f32:16,N:i32:16,K:i32:16"
-    found = counts(ieee, signature=signature)
+    found = counts(product, PRECISION="ieee", signature=signature)
     assert (found["cp_async"], found["ld_global"], found["fma"], found["ld_shared"]) == (6, 0, 32, 16)
-    without = counts(ieee, num_stages=1, signature=signature)
+    without = counts(product, PRECISION="ieee", num_stages=1, signature=signature)
     assert (without["cp_async"], without["ld_global"], without["st_shared"]) == (0, 2, 2)
     monkeypatch.setattr(dot_strategy, "MOST_FMA", 0)
-    found = counts(ieee, signature=signature)
+    found = counts(product, PRECISION="ieee", signature=signature)
     assert (found["cp_async"], found["fma"], found["for"]) == (0, 1, 2)  # another loop, over K of the blocks
 
 
