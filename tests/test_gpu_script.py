@@ -90,3 +90,20 @@ def test_a_folder_holds_results_of_one_commit(machine):
 def test_parts_and_options_that_are_none(machine):
     assert machine.run(str(machine.out), "nonsense")[0] == 1
     assert machine.run("--fast")[0] == 2
+    for words in (("--jobs", "0"), ("--jobs", "many"), ("--within", "soon")):
+        assert machine.run(*words, str(machine.out / "new"))[0] == 2 and not (machine.out / "new").exists()
+
+
+@pytest.mark.parametrize("jobs", ["1", "3", "40"])
+def test_parts_that_judge_run_beside_each_other_and_those_that_time_alone(machine, jobs):
+    machine.fail("tests/gpu", 3)
+    code, said, called = machine.run("--full", "--jobs", jobs, str(machine.out))
+    parts = machine.run("--list")[1].split()
+    assert (
+        code == 1
+        and said.endswith("failed: tests\n")
+        and sorted(set(parts) - {"bench"}) == sorted(line[3:] for line in said.splitlines() if line.startswith("== "))
+    )
+    first = next(i for i, line in enumerate(called) if "launch_cost" in line)
+    assert not [line for line in called[first:] if line.startswith("compute-sanitizer") or " run " in line]
+    assert said.index("tests: FAILED") < said.index("== launch-cost")
