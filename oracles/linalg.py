@@ -44,6 +44,25 @@ def matmul(inputs: Inputs, params: Params, xp: Any = None) -> Refs:
     return refs
 
 
+@oracle(inputs="x")
+def tf32_parts(inputs: Inputs, params: Params) -> Refs:
+    """Each row of f32 `x` in three: its numbers to 11 significant bits, ties away from zero, what these lack, to 11
+    bits again, and the first once more; the second one first if `fine_first`. Zeros fill each to `padded` columns."""
+    x = REALS.asarray(inputs["x"])
+    finite = np.isfinite(x)
+    coarse = np.where(finite, _significant(x, 11), x)
+    fine = np.where(finite, _significant(np.subtract(x, coarse, out=np.zeros_like(x), where=finite), 11), 0)
+    first = [fine, coarse] if params["fine_first"] else [coarse, fine]
+    parts = np.stack([*first, coarse], axis=1)
+    return {"out": np.pad(parts, ((0, 0), (0, 0), (0, int(params["padded"]) - x.shape[1])))}
+
+
+def _significant(x: np.ndarray, bits: int) -> np.ndarray:
+    """x rounded to so many significant bits, ties away from zero."""
+    fraction, exponent = np.frexp(np.abs(x))
+    return np.copysign(np.ldexp(np.floor(np.ldexp(fraction, bits) + 0.5), exponent - bits), x)
+
+
 @oracle(inputs="x y z")
 def scores(inputs: Inputs, params: Params) -> Refs:
     """s = 2 (x @ y) + z for each row, of small integers: `top` the maxima of its rows, `total` the sums of its columns,

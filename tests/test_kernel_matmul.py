@@ -147,6 +147,24 @@ def test_operands_that_are_not_contiguous_along_k_are_copied(dtype, turn_a, turn
     assert (matmul(a, b) == product(a, b)).all()
 
 
+@pytest.mark.parametrize("precision", ["tf32x3", "bf16x6", "bf16x3"])
+@pytest.mark.parametrize("turn_a, turn_b, K", [(False, False, 33), (True, True, 64)])
+def test_large_products_of_three_in_tf32(precision, turn_a, turn_b, K):
+    a, b = (RNG.standard_normal(s).astype(np.float32) for s in ((512, K), (K, 528)))
+    bias = RNG.standard_normal(528).astype(np.float32)
+    out = matmul(held(a, turn_a), held(b, turn_b), bias=bias, precision=precision)
+    bound = np.abs(a).astype(float) @ np.abs(b) * 2.0**-20 + 2.0**-22
+    assert (np.abs(out - (product(a, b) + bias)) <= bound).all()
+
+
+def test_infinity_and_nan_have_no_fine_part():
+    a, b = whole((512, 16), np.float32), np.full((16, 512), 1 + 2**-20, np.float32)
+    a[3, 5], a[4, 1], a[5, 2] = np.inf, np.nan, -np.inf
+    out = matmul(a, b, precision="tf32x3")
+    assert (out[3] == np.inf).all() and np.isnan(out[4]).all() and (out[5] == -np.inf).all()
+    assert np.isfinite(np.delete(out, [3, 4, 5], 0)).all()
+
+
 def test_few_rows_in_splits():
     a, b, bias = (whole(shape, ml_dtypes.bfloat16) for shape in ((8, 64), (64, 4288), (4288,)))
     out = matmul(a, b, np.empty((8, 4288), np.float32), bias, "relu", SPLITS=2, BK=32)

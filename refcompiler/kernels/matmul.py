@@ -11,6 +11,7 @@ from refcompiler.dialects.tile.dot import PRECISIONS
 from refcompiler.errors import LaunchError
 from refcompiler.ir.types import DTYPES, FLOATS8
 from refcompiler.kernels.arrays import empty, multiprocessors
+from refcompiler.kernels.tf32_parts import tf32_parts
 from refcompiler.kernels.tiles import configuration, narrow
 from refcompiler.kernels.transpose import transpose
 from refcompiler.runtime import ArrayInfo, describe, native_arch
@@ -206,6 +207,7 @@ def add_splits(
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 MULTIPLIED = ("f16", "bf16", "f32", "i8", *(dtype.name for dtype in FLOATS8))  # dtypes of operands
+THREE_PRODUCTS = ("tf32x3", "bf16x3", "bf16x6")  # precisions that three products in tf32 serve
 WORTH_A_COPY = 512  # rows and columns from which on an operand is read often enough to be copied first
 WARPGROUP_ROWS = 64  # of a tile, which its instructions take at a time
 ADDED_AT_A_TIME = 1024  # elements of partial products, by one program
@@ -356,6 +358,18 @@ def _along_k(p: Product, options: dict[str, Any]) -> Product:
     return p._replace(a=a, b=b, x=x, y=y)
 
 
+def _in_tf32(p: Product, options: dict[str, Any]) -> Product:
+    """The product in tf32, three times as deep, of coarse and fine parts of the operands."""
+    on = {name: options[name] for name in ("backend",) if name in options}
+    (M, N, K), (x, y) = p.sizes, (p.x, p.y)
+    a = tf32_parts(p.a, M, K, x.stride_row, x.stride_column, True, **on)
+    b = tf32_parts(p.b, N, K, y.stride_column, y.stride_row, False, **on)
+    depth = describe(a).shape[1]
+    x = x._replace(columns=depth, stride_row=depth, stride_column=1, aligned=True)
+    y = y._replace(rows=depth, stride_row=1, stride_column=depth, aligned=True)
+    return p._replace(a=a, b=b, x=x, y=y)
+
+
 def _check_operands(a: ArrayInfo, b: ArrayInfo, x: Operand, y: Operand) -> None:
     """Raise LaunchError for operands that cannot be multiplied with each other."""
     if x.columns != y.rows or not {x.batches, y.batches} <= {1, max(x.batches, y.batches)}:
@@ -415,14 +429,17 @@ def matmul(
     arch = DEFAULT_TARGET.name if left.device is None else native_arch(left.device)
     programs = multiprocessors(left.device)
     product = Product(a, b, out, a if bias is None else bias, x, y, z, {})
-    boxes = target(arch).has_tma and product.are_boxes
     long = max(x.rows, y.columns), min(x.rows, y.columns)
+    worth = arch == "sm_90a" and batches == 1 and min(long) >= WORTH_A_COPY
+    if worth and left.dtype == "f32" and precision in THREE_PRODUCTS and x.columns and z.is_box:
+        product, precision = _in_tf32(product, options), "tf32"
+    boxes = target(arch).has_tma and product.are_boxes
     whole = options.get("SPLITS", 1) == 1
     chosen = narrow(*long, x.columns, batches, x.item_bytes, arch, programs) if boxes and whole else None
     if chosen and x.rows < y.columns:
         product = product.transpose  # rows fill the tensor cores of warpgroups, columns need not
     wide = x.item_bytes == 1 or (left.dtype == "f32" and precision == "tf32")
-    if boxes and wide and arch == "sm_90a" and batches == 1 and min(long) >= WORTH_A_COPY:
+    if boxes and wide and worth:
         product = _along_k(product, options)
     float8 = DTYPES[left.dtype] in FLOATS8
     sizes = (*product.sizes, batches, x.item_bytes)
