@@ -340,8 +340,8 @@ class _Planner:
 
     def is_chain(self, dot: Op, loads: Any) -> bool:
         """Whether its result is only added to in the next iteration of the loop around it, so that it may still be on
-        its way when the next one begins; the only product in that loop, with both operands in shared memory. Sums of
-        float8 are complete when they join those of float32."""
+        its way when the next one begins; the only product in that loop, which fetches one of its operands, with both in
+        shared memory. Sums of float8 are complete when they join those of float32."""
         block = self.block_of[dot]
         loop = block.owner
         if (
@@ -349,6 +349,7 @@ class _Planner:
             or not isinstance(loop, For)
             or not _counts_up(loop)
             or origin(dot.x) not in loads
+            or all(self.block_of[origin(operand)] is not block for operand in (dot.x, dot.y))
             or element_of(dot.x.type) in FLOATS8
             or dot.acc not in loop.body.args[1:]
         ):

@@ -199,8 +199,31 @@ class _Computing(_Role):
             self.build.op("bulk_store", *map(self.get, op.operands), buffers=buffers).spans = op.spans
         elif op in self.plan.dots:
             self.product(op)
+        elif any(self.changes(inner) for region in op.regions for inner in region.walk()):
+            self.structured(op)
         else:
             self.copy(op)
+
+    def changes(self, op: Op) -> bool:
+        """Whether an op is not copied as it is."""
+        return op in self.plan.dots or op in self.plan.bulk_stores
+
+    def structured(self, op: Op) -> None:
+        """A branch or a loop without loads, whose products read what was loaded before it."""
+        regions = []
+        for old in op.regions:
+            region = Block([Value(a.type, a.name) for a in old.args])
+            self.values.update(zip(old.args, region.args, strict=True))
+            with self.build.inside(region):
+                self.block(old)
+                self.build.add(old.terminator.clone(self.values))
+            regions.append(region)
+        types = [r.type for r in op.results]
+        new = self.build.op(op.name, *map(self.get, op.operands), regions=regions, types=types, **op.attrs)
+        new.spans = op.spans
+        for old_result, result in zip(op.results, new.results, strict=True):
+            result.name = old_result.name
+            self.values[old_result] = result
 
     def product(self, op: Op) -> None:
         chained, joins = op in self.plan.asynchronous, op in self.plan.joined
@@ -225,19 +248,20 @@ class _Computing(_Role):
                 result = op.results[op.body.args.index(dot.acc) - 1]
                 self.values[result] = self.build.value("warpgroup_wait", self.values[result])
                 ran = self.build.value("cmp_lt", self.get(op.start), self.get(op.stop))
-                for ring in self.read_by(dot):
+                for ring in self.read_in(op.body, dot):
                     last = self.before(ring, self.places[ring][0])
                     self.build.op("ring_release", self.rings[ring], last, ran)
 
-    def read_by(self, dot: Op) -> list[int]:
-        return [g.ring for g in self.plan.groups if dot in g.dots]
+    def read_in(self, body: Block, dot: Op) -> list[int]:
+        """The rings from which each iteration of a loop takes what its product reads."""
+        return [g.ring for g in self.plan.groups if dot in g.dots and g.block is body]
 
     def done(self, block: Block, index: int) -> None:
         for group in self.plan.groups:
             ring = group.ring
             if group.block is not block or last_use(group) is not block.ops[index]:
                 continue
-            if any(dot in self.plan.asynchronous for dot in group.dots):
+            if any(dot in self.plan.asynchronous and dot in block.ops for dot in group.dots):
                 # the product before this one is complete, so its slot is free; the first has none before it
                 loop = block.owner
                 again = self.build.value("cmp_ne", self.get(loop.body.args[0]), self.get(loop.start))
