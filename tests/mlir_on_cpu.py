@@ -68,6 +68,10 @@ REPLACED = [
         r"\1_bits = llvm.call @emu_from_\2(\3) : (i16) -> i32\n    \1 = llvm.bitcast \1_bits : i32 to \4",
     ),
     (
+        r'llvm\.inline_asm asm_dialect = att "mov\.b64 \$0, \$1;", "=l,l" (\S+) : \(!llvm\.ptr\) -> !llvm\.ptr',
+        r"llvm.getelementptr \1[0] : (!llvm.ptr) -> !llvm.ptr, i8",
+    ),
+    (
         r'llvm\.inline_asm has_side_effects asm_dialect = att "ld\.\S+ [^"]*", "[^"]*" (\S+) : \(!llvm\.ptr\) -> i16\b',
         r"llvm.call @emu_load_narrow(\1) : (!llvm.ptr) -> i16",
     ),

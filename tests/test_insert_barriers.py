@@ -177,20 +177,27 @@ def test_rounds_that_store_apart_need_no_barrier(step, wide, ctas, shift, found)
     assert [op.name for op in func.walk() if "barrier" in op.name] == found
 
 
-def test_what_a_cluster_loads_before_a_loop_is_ordered_once():
-    body = """\
+EXCHANGE = "    st_shared %9, %0, 1.0, none\n    barrier\n    %10 = ld_shared %9, 0 : f32\n"
+
+
+@pytest.mark.parametrize("exchange", ["", EXCHANGE], ids=["alone", "exchange"])
+def test_what_a_cluster_loads_before_a_loop_is_ordered_once(exchange):
+    """Also where a barrier of the cluster in each round would spare one of its CTAs."""
+    body = f"""\
   %0 = thread_id : i32
   %1 = addptr y, %0 : ptr<f32>
   %2 = ld_global %1, none, none : f32
-  for %4 in range(0, n, 1) {
-    %5 = mul %4, 128 : i32
+  %9 = shared_alloc : shared<128 x f32>
+  for %4 in range(0, n, 1) {{
+{exchange}    %5 = mul %4, 128 : i32
     %6 = addptr x, %5 : ptr<f32>
     %7 = xor %0, 1 : i32
     %8 = addptr %6, %7 : ptr<f32>
     st_global %8, %2, none
     yield
-  }
+  }}
 """
     func = lowered(body, "num_warps=4, threads=128, num_ctas=2")
     assert names(func.body.ops)[-2:] == ["cluster_barrier", "for"]
-    assert "barrier" not in " ".join(names(func.body.ops[-1].body.ops))
+    assert "cluster_barrier" not in names(func.body.ops[-1].body.ops)
+    assert names(func.body.ops[-1].body.ops).count("barrier") == (2 if exchange else 0)

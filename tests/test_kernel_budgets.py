@@ -12,6 +12,7 @@ from refcompiler.analysis import warp_roles
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.emitters.cuda import text
+from refcompiler.emitters.mlir import asynchronous, memory
 from refcompiler.ir.rewriter import Rewriter
 from refcompiler.layouts import matrices
 from refcompiler.lowering import elementwise, exchange, rings
@@ -58,6 +59,11 @@ def addresses_of_their_own(monkeypatch):
     monkeypatch.setattr(share_addresses, "_parts", lambda *_: None)
 
 
+def addresses_known_to_llvm(monkeypatch):
+    for module in (memory, asynchronous):
+        monkeypatch.setattr(module, "distances", lambda *_: None)
+
+
 def exponentials_with_subnormal_results(monkeypatch):
     monkeypatch.setattr(flush_exp2, "Rewriter", lambda *_, **__: Rewriter(()))
 
@@ -82,6 +88,7 @@ MECHANISMS = [
     (stores_left_to_the_compiler, "kernels.transpose/vectors:*", "cuda", "STG.E.128"),
     (nothing_copied_ahead, "kernels.softmax/looped:*", "cuda", "LDGSTS"),
     (addresses_of_their_own, "kernels.softmax/addresses:*", "cuda", "LEA"),
+    (addresses_known_to_llvm, "kernels.rms_norm/registers_mlir:*", "mlir", "regs"),
     (nothing_copied_ahead, "kernels.layer_norm/looped_mlir:*", "mlir", "LDGSTS"),
     (no_warp_fetches_ahead, "kernels.matmul/narrow:*", "cuda", "HGMMA"),
     (no_warp_fetches_ahead, "kernels.attention/warpgroups:*", "mlir", "spill_bytes"),

@@ -165,7 +165,7 @@ class _Barriers:
 
     def loop(self, op: Op, pending: frozenset[_Access]) -> frozenset[_Access]:
         """What is pending after a loop: what it needs against accesses before it is one barrier there, if that makes
-        fewer in each iteration."""
+        fewer in each iteration, first of all of the cluster."""
         if op in self.before:
             return self.iterations(op, self.ordered(pending, self.before[op]))
         cluster = any(self.is_wide(p) for p in pending)
@@ -176,7 +176,7 @@ class _Barriers:
             return after
         together, self.before = self.before, outside
         after_barrier = self.iterations(op, ordered)
-        if len(together) <= len(self.before):
+        if _cost(together) <= _cost(self.before):
             self.before = together
             return after
         self.before[op] = cluster
@@ -319,6 +319,11 @@ class _Barriers:
                 self.insert(region)
             ops.append(op)
         block.ops = ops
+
+
+def _cost(before: dict[Op, bool]) -> tuple[int, int]:
+    """How many barriers of the cluster, and how many in all: one of the cluster takes longer than several of a CTA."""
+    return sum(before.values()), len(before)
 
 
 def _defined(loop: Op) -> set[Value]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from refcompiler.dialects.simt.asynchronous import Argument, CpAsync, MbarrierAlloc, PtxOp, SetMaxRegisters, TensorMapOp
 from refcompiler.dialects.simt.ptx import Instruction
 from refcompiler.emitters.mlir import types as t
+from refcompiler.emitters.mlir.memory import distances, index_and_distances
 from refcompiler.emitters.mlir.writer import Writer, writes
+from refcompiler.ir.core import Constant, Op
 from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import I32, element_of
 
@@ -52,13 +56,20 @@ def write_ptx(w: Writer, op: PtxOp) -> None:
 
 @writes("cp_async")
 def write_cp_async(w: Writer, op: CpAsync) -> None:
-    indices = w.registers(op.index)
-    masks = [None] * len(indices) if op.mask is None else w.registers(op.mask, len(indices))
-    for index, pointer, mask in zip(indices, w.registers(op.pointer), masks, strict=True):
+    """Distances from one address stand in the instructions, of which LLVM sees the text only."""
+    index, to = index_and_distances(w, op.index)
+    made = None if isinstance(op.pointer, Constant) else op.pointer.owner
+    beyond = distances(made) if isinstance(made, Op) and made.name == "addptr" else None
+    pointers = w.registers(op.pointer) if beyond is None else [w.value(made.pointer)] * len(to)
+    beyond = beyond or [0] * len(to)
+    masks = [None] * len(to) if op.mask is None else w.registers(op.mask, len(to))
+    item = t.itemsize(element_of(op.buffer.type))
+    addresses = [_address(w, op.buffer, register) for register in w.registers(index, len(to))]
+    for i, mask in enumerate(masks):
         size = w.constant(op.bytes)
         if mask is not None:
             size = w.let(f"arith.select {mask}, {size}, {w.constant(0)} : i32")
-        _write(w, op.instruction, [_address(w, op.buffer, index), pointer, size])
+        _write(w, op.instruction, [addresses[i], pointers[i], size], added=[to[i] * item, beyond[i] * item])
 
 
 def _argument(w: Writer, argument: Argument) -> str:
@@ -74,13 +85,19 @@ def _address(w: Writer, buffer, index: str) -> str:
     return w.let(f"llvm.ptrtoint {place} : {t.SHARED} to i32")
 
 
-def _write(w: Writer, instruction: Instruction, words: list[str], predicate: str = "") -> None:
+def _write(
+    w: Writer, instruction: Instruction, words: list[str], predicate: str = "", added: Sequence[int] = ()
+) -> None:
+    """An instruction, with what it adds to the addresses that come first."""
     types, constraints = [], []
     for _, kind in instruction.operands:
         type_, constraint = _KINDS[kind]
         types.append(type_)
         constraints.append(constraint)
-    text = instruction.inline([f"${i}" for i in range(len(words))], f"${len(words)}" if predicate else "")
+    places = [f"${i}" for i in range(len(words))]
+    for i, distance in enumerate(added):
+        places[i] += f" + {distance}" if distance else ""
+    text = instruction.inline(places, f"${len(words)}" if predicate else "")
     if predicate:
         words, types, constraints = [*words, predicate], [*types, "i32"], [*constraints, "r"]
     asm = f'llvm.inline_asm has_side_effects asm_dialect = att "{text}", "{",".join([*constraints, "~{memory}"])}"'

@@ -18,12 +18,27 @@ from refcompiler.ir.types import BOOL, I8, I64, Element, element_of
 def write_addptr(w: Writer, op: Op) -> None:
     count = count_of(op.result.type)
     base = w.value(op.pointer) if count_of(op.pointer.type) in (1, count) else w.whole(op.pointer, count)
+    if distances(op) is not None:
+        base = _opaque(w, base, t.type_of(op.pointer.type))
     offset, dtype = w.whole(op.offset, count), element_of(op.offset.type)
     if dtype.kind == "uint" and dtype.bits < 64:  # an index is read as signed
         offset, dtype = cast(w, offset, dtype, I64, count), I64
     types = f"{t.type_of(op.pointer.type)}, {t.vector(t.element_type(dtype), count)}"
     pointee = t.memory_type(element_of(op.pointer.type).pointee)
     w.define(op, f"llvm.getelementptr {base}[{offset}] : ({types}) -> {t.type_of(op.result.type)}, {pointee}")
+
+
+def distances(op: Op) -> Sequence[int] | None:
+    """What an ``addptr`` adds, in elements, where this is constants to one address."""
+    if count_of(op.pointer.type) > 1 or isinstance(op.offset, Constant) or not isinstance(op.offset.owner, Op):
+        return None
+    return op.offset.owner.values if op.offset.owner.name == "constants" else None
+
+
+def _opaque(w: Writer, address: str, type_: str) -> str:
+    """An address of which LLVM does not know how it was computed. Else it adds each distance to what does not change in
+    a loop, and holds two registers for each access; as it is the instructions take the distances."""
+    return w.let(f'llvm.inline_asm asm_dialect = att "mov.b64 $0, $1;", "=l,l" {address} : ({type_}) -> {type_}')
 
 
 @writes("shared_alloc")
@@ -38,7 +53,7 @@ def _shared_places(w: Writer, op: Op) -> list[str]:
     """The address of each access to a shared buffer. What the index adds last is added to the address, of which the
     instruction takes it; LLVM would mix it with what comes before."""
     buffer, element = w.value(op.buffer), t.memory_type(element_of(op.buffer.type))
-    index, offsets = _apart(w, op.index)
+    index, offsets = index_and_distances(w, op.index)
     places = []
     for register, offset in zip(w.registers(index, len(offsets)), offsets, strict=True):
         place = w.let(f"llvm.getelementptr {buffer}[{register}] : ({t.SHARED}, i32) -> {t.SHARED}, {element}")
@@ -48,7 +63,7 @@ def _shared_places(w: Writer, op: Op) -> list[str]:
     return places
 
 
-def _apart(w: Writer, index: Value) -> tuple[Value, Sequence[int]]:
+def index_and_distances(w: Writer, index: Value) -> tuple[Value, Sequence[int]]:
     """An index without the constants that it adds last, and these."""
     count = count_of(index.type)
     made = index.owner if not isinstance(index, Constant) else None

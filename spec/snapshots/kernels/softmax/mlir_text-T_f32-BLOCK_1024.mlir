@@ -23,188 +23,190 @@ gpu.module @kernels {
     %7 = vector.broadcast %0 : i32 to vector<8xi32>
     %8 = arith.addi %7, %6 overflow<nsw> : vector<8xi32>
     %9 = llvm.getelementptr %5[%0] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
-    %10 = llvm.getelementptr %9[%6] : (!llvm.ptr<1>, vector<8xi32>) -> vector<8x!llvm.ptr<1>>, f32
-    %11 = vector.broadcast %n : i32 to vector<8xi32>
-    %12 = arith.cmpi slt, %8, %11 : vector<8xi32>
-    %13:8 = vector.to_elements %10 : vector<8x!llvm.ptr<1>>
-    %14:8 = vector.to_elements %12 : vector<8xi1>
-    %15 = scf.if %14#0 -> (f32) {
-      %16 = llvm.load %13#0 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %16 : f32
+    %10 = llvm.inline_asm asm_dialect = att "mov.b64 $0, $1;", "=l,l" %9 : (!llvm.ptr<1>) -> !llvm.ptr<1>
+    %11 = llvm.getelementptr %10[%6] : (!llvm.ptr<1>, vector<8xi32>) -> vector<8x!llvm.ptr<1>>, f32
+    %12 = vector.broadcast %n : i32 to vector<8xi32>
+    %13 = arith.cmpi slt, %8, %12 : vector<8xi32>
+    %14:8 = vector.to_elements %11 : vector<8x!llvm.ptr<1>>
+    %15:8 = vector.to_elements %13 : vector<8xi1>
+    %16 = scf.if %15#0 -> (f32) {
+      %17 = llvm.load %14#0 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %17 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %17 = scf.if %14#1 -> (f32) {
-      %18 = llvm.load %13#1 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %18 : f32
+    %18 = scf.if %15#1 -> (f32) {
+      %19 = llvm.load %14#1 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %19 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %19 = scf.if %14#2 -> (f32) {
-      %20 = llvm.load %13#2 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %20 : f32
+    %20 = scf.if %15#2 -> (f32) {
+      %21 = llvm.load %14#2 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %21 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %21 = scf.if %14#3 -> (f32) {
-      %22 = llvm.load %13#3 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %22 : f32
+    %22 = scf.if %15#3 -> (f32) {
+      %23 = llvm.load %14#3 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %23 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %23 = scf.if %14#4 -> (f32) {
-      %24 = llvm.load %13#4 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %24 : f32
+    %24 = scf.if %15#4 -> (f32) {
+      %25 = llvm.load %14#4 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %25 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %25 = scf.if %14#5 -> (f32) {
-      %26 = llvm.load %13#5 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %26 : f32
+    %26 = scf.if %15#5 -> (f32) {
+      %27 = llvm.load %14#5 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %27 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %27 = scf.if %14#6 -> (f32) {
-      %28 = llvm.load %13#6 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %28 : f32
+    %28 = scf.if %15#6 -> (f32) {
+      %29 = llvm.load %14#6 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %29 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %29 = scf.if %14#7 -> (f32) {
-      %30 = llvm.load %13#7 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
-      scf.yield %30 : f32
+    %30 = scf.if %15#7 -> (f32) {
+      %31 = llvm.load %14#7 {alignment = 4 : i64} : !llvm.ptr<1> -> f32
+      scf.yield %31 : f32
     } else {
       scf.yield %c0xFF800000.f32 : f32
     }
-    %31 = vector.from_elements %15, %17, %19, %21, %23, %25, %27, %29 : vector<8xf32>
-    %32 = vector.from_elements %15, %19, %23, %27 : vector<4xf32>
-    %33 = vector.from_elements %17, %21, %25, %29 : vector<4xf32>
-    %34 = arith.maxnumf %32, %33 : vector<4xf32>
-    %35:4 = vector.to_elements %34 : vector<4xf32>
-    %36 = vector.from_elements %35#0, %35#2 : vector<2xf32>
-    %37 = vector.from_elements %35#1, %35#3 : vector<2xf32>
-    %38 = arith.maxnumf %36, %37 : vector<2xf32>
-    %39:2 = vector.to_elements %38 : vector<2xf32>
-    %40 = arith.maxnumf %39#0, %39#1 : f32
-    %41 = arith.bitcast %40 : f32 to i32
-    %42 = nvvm.shfl.sync bfly %c-1.i32, %41, %c1.i32, %c31.i32 : i32 -> i32
-    %43 = arith.bitcast %42 : i32 to f32
-    %44 = arith.maxnumf %40, %43 : f32
-    %45 = arith.bitcast %44 : f32 to i32
-    %46 = nvvm.shfl.sync bfly %c-1.i32, %45, %c2.i32, %c31.i32 : i32 -> i32
-    %47 = arith.bitcast %46 : i32 to f32
-    %48 = arith.maxnumf %44, %47 : f32
-    %49 = arith.bitcast %48 : f32 to i32
-    %50 = nvvm.shfl.sync bfly %c-1.i32, %49, %c4.i32, %c31.i32 : i32 -> i32
-    %51 = arith.bitcast %50 : i32 to f32
-    %52 = arith.maxnumf %48, %51 : f32
-    %53 = arith.bitcast %52 : f32 to i32
-    %54 = nvvm.shfl.sync bfly %c-1.i32, %53, %c8.i32, %c31.i32 : i32 -> i32
-    %55 = arith.bitcast %54 : i32 to f32
-    %56 = arith.maxnumf %52, %55 : f32
-    %57 = arith.bitcast %56 : f32 to i32
-    %58 = nvvm.shfl.sync bfly %c-1.i32, %57, %c16.i32, %c31.i32 : i32 -> i32
-    %59 = arith.bitcast %58 : i32 to f32
-    %60 = arith.maxnumf %56, %59 : f32
-    %61 = llvm.mlir.addressof @shared : !llvm.ptr<3>
-    %62 = arith.shrsi %0, %c5.i32 : i32
-    %63 = arith.andi %0, %c31.i32 : i32
-    %64 = arith.cmpi eq, %63, %c0.i32 : i32
-    %65 = llvm.getelementptr %61[%62] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
-    scf.if %64 {
-      llvm.store %60, %65 {alignment = 4 : i64} : f32, !llvm.ptr<3>
+    %32 = vector.from_elements %16, %18, %20, %22, %24, %26, %28, %30 : vector<8xf32>
+    %33 = vector.from_elements %16, %20, %24, %28 : vector<4xf32>
+    %34 = vector.from_elements %18, %22, %26, %30 : vector<4xf32>
+    %35 = arith.maxnumf %33, %34 : vector<4xf32>
+    %36:4 = vector.to_elements %35 : vector<4xf32>
+    %37 = vector.from_elements %36#0, %36#2 : vector<2xf32>
+    %38 = vector.from_elements %36#1, %36#3 : vector<2xf32>
+    %39 = arith.maxnumf %37, %38 : vector<2xf32>
+    %40:2 = vector.to_elements %39 : vector<2xf32>
+    %41 = arith.maxnumf %40#0, %40#1 : f32
+    %42 = arith.bitcast %41 : f32 to i32
+    %43 = nvvm.shfl.sync bfly %c-1.i32, %42, %c1.i32, %c31.i32 : i32 -> i32
+    %44 = arith.bitcast %43 : i32 to f32
+    %45 = arith.maxnumf %41, %44 : f32
+    %46 = arith.bitcast %45 : f32 to i32
+    %47 = nvvm.shfl.sync bfly %c-1.i32, %46, %c2.i32, %c31.i32 : i32 -> i32
+    %48 = arith.bitcast %47 : i32 to f32
+    %49 = arith.maxnumf %45, %48 : f32
+    %50 = arith.bitcast %49 : f32 to i32
+    %51 = nvvm.shfl.sync bfly %c-1.i32, %50, %c4.i32, %c31.i32 : i32 -> i32
+    %52 = arith.bitcast %51 : i32 to f32
+    %53 = arith.maxnumf %49, %52 : f32
+    %54 = arith.bitcast %53 : f32 to i32
+    %55 = nvvm.shfl.sync bfly %c-1.i32, %54, %c8.i32, %c31.i32 : i32 -> i32
+    %56 = arith.bitcast %55 : i32 to f32
+    %57 = arith.maxnumf %53, %56 : f32
+    %58 = arith.bitcast %57 : f32 to i32
+    %59 = nvvm.shfl.sync bfly %c-1.i32, %58, %c16.i32, %c31.i32 : i32 -> i32
+    %60 = arith.bitcast %59 : i32 to f32
+    %61 = arith.maxnumf %57, %60 : f32
+    %62 = llvm.mlir.addressof @shared : !llvm.ptr<3>
+    %63 = arith.shrsi %0, %c5.i32 : i32
+    %64 = arith.andi %0, %c31.i32 : i32
+    %65 = arith.cmpi eq, %64, %c0.i32 : i32
+    %66 = llvm.getelementptr %62[%63] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+    scf.if %65 {
+      llvm.store %61, %66 {alignment = 4 : i64} : f32, !llvm.ptr<3>
     }
     nvvm.barrier0
-    %66 = llvm.getelementptr %61[%c0.i32] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
-    %67 = llvm.load %66 {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
-    %68:4 = vector.to_elements %67 : vector<4xf32>
-    %69 = vector.from_elements %68#0, %68#1, %68#2, %68#3 : vector<4xf32>
-    %70 = vector.from_elements %68#0, %68#2 : vector<2xf32>
-    %71 = vector.from_elements %68#1, %68#3 : vector<2xf32>
-    %72 = arith.maxnumf %70, %71 : vector<2xf32>
-    %73:2 = vector.to_elements %72 : vector<2xf32>
-    %74 = arith.maxnumf %73#0, %73#1 : f32
-    %75 = vector.broadcast %74 : f32 to vector<8xf32>
-    %76 = arith.subf %31, %75 : vector<8xf32>
-    %77 = arith.mulf %76, %c1.4426950216293335.f32x8 : vector<8xf32>
-    %78 = math.exp2 %77 : vector<8xf32>
-    %79 = llvm.getelementptr %out[%4] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
-    %80:8 = vector.to_elements %78 : vector<8xf32>
-    %81 = vector.from_elements %80#0, %80#2, %80#4, %80#6 : vector<4xf32>
-    %82 = vector.from_elements %80#1, %80#3, %80#5, %80#7 : vector<4xf32>
-    %83 = arith.addf %81, %82 : vector<4xf32>
-    %84:4 = vector.to_elements %83 : vector<4xf32>
-    %85 = vector.from_elements %84#0, %84#2 : vector<2xf32>
-    %86 = vector.from_elements %84#1, %84#3 : vector<2xf32>
-    %87 = arith.addf %85, %86 : vector<2xf32>
-    %88:2 = vector.to_elements %87 : vector<2xf32>
-    %89 = arith.addf %88#0, %88#1 : f32
-    %90 = arith.bitcast %89 : f32 to i32
-    %91 = nvvm.shfl.sync bfly %c-1.i32, %90, %c1.i32, %c31.i32 : i32 -> i32
-    %92 = arith.bitcast %91 : i32 to f32
-    %93 = arith.addf %89, %92 : f32
-    %94 = arith.bitcast %93 : f32 to i32
-    %95 = nvvm.shfl.sync bfly %c-1.i32, %94, %c2.i32, %c31.i32 : i32 -> i32
-    %96 = arith.bitcast %95 : i32 to f32
-    %97 = arith.addf %93, %96 : f32
-    %98 = arith.bitcast %97 : f32 to i32
-    %99 = nvvm.shfl.sync bfly %c-1.i32, %98, %c4.i32, %c31.i32 : i32 -> i32
-    %100 = arith.bitcast %99 : i32 to f32
-    %101 = arith.addf %97, %100 : f32
-    %102 = arith.bitcast %101 : f32 to i32
-    %103 = nvvm.shfl.sync bfly %c-1.i32, %102, %c8.i32, %c31.i32 : i32 -> i32
-    %104 = arith.bitcast %103 : i32 to f32
-    %105 = arith.addf %101, %104 : f32
-    %106 = arith.bitcast %105 : f32 to i32
-    %107 = nvvm.shfl.sync bfly %c-1.i32, %106, %c16.i32, %c31.i32 : i32 -> i32
-    %108 = arith.bitcast %107 : i32 to f32
-    %109 = arith.addf %105, %108 : f32
-    %110 = llvm.mlir.addressof @shared : !llvm.ptr<3>
-    %111 = llvm.getelementptr %110[16] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
-    %112 = llvm.getelementptr %111[%62] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
-    scf.if %64 {
-      llvm.store %109, %112 {alignment = 4 : i64} : f32, !llvm.ptr<3>
+    %67 = llvm.getelementptr %62[%c0.i32] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+    %68 = llvm.load %67 {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
+    %69:4 = vector.to_elements %68 : vector<4xf32>
+    %70 = vector.from_elements %69#0, %69#1, %69#2, %69#3 : vector<4xf32>
+    %71 = vector.from_elements %69#0, %69#2 : vector<2xf32>
+    %72 = vector.from_elements %69#1, %69#3 : vector<2xf32>
+    %73 = arith.maxnumf %71, %72 : vector<2xf32>
+    %74:2 = vector.to_elements %73 : vector<2xf32>
+    %75 = arith.maxnumf %74#0, %74#1 : f32
+    %76 = vector.broadcast %75 : f32 to vector<8xf32>
+    %77 = arith.subf %32, %76 : vector<8xf32>
+    %78 = arith.mulf %77, %c1.4426950216293335.f32x8 : vector<8xf32>
+    %79 = math.exp2 %78 : vector<8xf32>
+    %80 = llvm.getelementptr %out[%4] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
+    %81:8 = vector.to_elements %79 : vector<8xf32>
+    %82 = vector.from_elements %81#0, %81#2, %81#4, %81#6 : vector<4xf32>
+    %83 = vector.from_elements %81#1, %81#3, %81#5, %81#7 : vector<4xf32>
+    %84 = arith.addf %82, %83 : vector<4xf32>
+    %85:4 = vector.to_elements %84 : vector<4xf32>
+    %86 = vector.from_elements %85#0, %85#2 : vector<2xf32>
+    %87 = vector.from_elements %85#1, %85#3 : vector<2xf32>
+    %88 = arith.addf %86, %87 : vector<2xf32>
+    %89:2 = vector.to_elements %88 : vector<2xf32>
+    %90 = arith.addf %89#0, %89#1 : f32
+    %91 = arith.bitcast %90 : f32 to i32
+    %92 = nvvm.shfl.sync bfly %c-1.i32, %91, %c1.i32, %c31.i32 : i32 -> i32
+    %93 = arith.bitcast %92 : i32 to f32
+    %94 = arith.addf %90, %93 : f32
+    %95 = arith.bitcast %94 : f32 to i32
+    %96 = nvvm.shfl.sync bfly %c-1.i32, %95, %c2.i32, %c31.i32 : i32 -> i32
+    %97 = arith.bitcast %96 : i32 to f32
+    %98 = arith.addf %94, %97 : f32
+    %99 = arith.bitcast %98 : f32 to i32
+    %100 = nvvm.shfl.sync bfly %c-1.i32, %99, %c4.i32, %c31.i32 : i32 -> i32
+    %101 = arith.bitcast %100 : i32 to f32
+    %102 = arith.addf %98, %101 : f32
+    %103 = arith.bitcast %102 : f32 to i32
+    %104 = nvvm.shfl.sync bfly %c-1.i32, %103, %c8.i32, %c31.i32 : i32 -> i32
+    %105 = arith.bitcast %104 : i32 to f32
+    %106 = arith.addf %102, %105 : f32
+    %107 = arith.bitcast %106 : f32 to i32
+    %108 = nvvm.shfl.sync bfly %c-1.i32, %107, %c16.i32, %c31.i32 : i32 -> i32
+    %109 = arith.bitcast %108 : i32 to f32
+    %110 = arith.addf %106, %109 : f32
+    %111 = llvm.mlir.addressof @shared : !llvm.ptr<3>
+    %112 = llvm.getelementptr %111[16] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
+    %113 = llvm.getelementptr %112[%63] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+    scf.if %65 {
+      llvm.store %110, %113 {alignment = 4 : i64} : f32, !llvm.ptr<3>
     }
     nvvm.barrier0
-    %113 = llvm.getelementptr %111[%c0.i32] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
-    %114 = llvm.load %113 {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
-    %115:4 = vector.to_elements %114 : vector<4xf32>
-    %116 = vector.from_elements %115#0, %115#1, %115#2, %115#3 : vector<4xf32>
-    %117 = vector.from_elements %115#0, %115#2 : vector<2xf32>
-    %118 = vector.from_elements %115#1, %115#3 : vector<2xf32>
-    %119 = arith.addf %117, %118 : vector<2xf32>
-    %120:2 = vector.to_elements %119 : vector<2xf32>
-    %121 = arith.addf %120#0, %120#1 : f32
-    %122 = arith.divf %c1.0.f32, %121 : f32
-    %123 = vector.broadcast %122 : f32 to vector<8xf32>
-    %124 = arith.mulf %78, %123 : vector<8xf32>
-    %125 = llvm.getelementptr %79[%0] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
-    %126 = llvm.getelementptr %125[%6] : (!llvm.ptr<1>, vector<8xi32>) -> vector<8x!llvm.ptr<1>>, f32
-    %127:8 = vector.to_elements %126 : vector<8x!llvm.ptr<1>>
-    %128:8 = vector.to_elements %124 : vector<8xf32>
-    scf.if %14#0 {
-      llvm.store %128#0, %127#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    %114 = llvm.getelementptr %112[%c0.i32] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, f32
+    %115 = llvm.load %114 {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
+    %116:4 = vector.to_elements %115 : vector<4xf32>
+    %117 = vector.from_elements %116#0, %116#1, %116#2, %116#3 : vector<4xf32>
+    %118 = vector.from_elements %116#0, %116#2 : vector<2xf32>
+    %119 = vector.from_elements %116#1, %116#3 : vector<2xf32>
+    %120 = arith.addf %118, %119 : vector<2xf32>
+    %121:2 = vector.to_elements %120 : vector<2xf32>
+    %122 = arith.addf %121#0, %121#1 : f32
+    %123 = arith.divf %c1.0.f32, %122 : f32
+    %124 = vector.broadcast %123 : f32 to vector<8xf32>
+    %125 = arith.mulf %79, %124 : vector<8xf32>
+    %126 = llvm.getelementptr %80[%0] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
+    %127 = llvm.inline_asm asm_dialect = att "mov.b64 $0, $1;", "=l,l" %126 : (!llvm.ptr<1>) -> !llvm.ptr<1>
+    %128 = llvm.getelementptr %127[%6] : (!llvm.ptr<1>, vector<8xi32>) -> vector<8x!llvm.ptr<1>>, f32
+    %129:8 = vector.to_elements %128 : vector<8x!llvm.ptr<1>>
+    %130:8 = vector.to_elements %125 : vector<8xf32>
+    scf.if %15#0 {
+      llvm.store %130#0, %129#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %14#1 {
-      llvm.store %128#1, %127#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %15#1 {
+      llvm.store %130#1, %129#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %14#2 {
-      llvm.store %128#2, %127#2 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %15#2 {
+      llvm.store %130#2, %129#2 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %14#3 {
-      llvm.store %128#3, %127#3 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %15#3 {
+      llvm.store %130#3, %129#3 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %14#4 {
-      llvm.store %128#4, %127#4 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %15#4 {
+      llvm.store %130#4, %129#4 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %14#5 {
-      llvm.store %128#5, %127#5 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %15#5 {
+      llvm.store %130#5, %129#5 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %14#6 {
-      llvm.store %128#6, %127#6 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %15#6 {
+      llvm.store %130#6, %129#6 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
-    scf.if %14#7 {
-      llvm.store %128#7, %127#7 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+    scf.if %15#7 {
+      llvm.store %130#7, %129#7 {alignment = 4 : i64} : f32, !llvm.ptr<1>
     }
     gpu.return
   }
