@@ -13,6 +13,7 @@ from conformance.instances import instances
 from conformance.loader import load_feature, spec_root
 from conformance.runner import Session, run_instance
 from refcompiler.errors import CompileError, LaunchError, RunError
+from refcompiler.passes.expand_descriptors import expand_descriptors
 from refcompiler.passes.pad_extents import keeps_order, pad_extents
 from refcompiler.pipeline import Context, lay_out, optimize
 
@@ -24,6 +25,7 @@ class Padded(Interpreter):
 
     def _finish(self, compiled) -> None:
         before = compiled.level("tile_opt")
+        before = expand_descriptors(before) or before
         compiled.levels["tile_opt"] = pad_extents(before) or before
 
 

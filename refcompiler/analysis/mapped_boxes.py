@@ -14,6 +14,7 @@ from refcompiler.dialects.tile.descriptor import (
 )
 from refcompiler.ir.core import Func, Op
 from refcompiler.ir.types import PointerType, element_of, shape_of
+from refcompiler.layouts import swizzle_bytes
 from refcompiler.remarks import Refusal
 
 MAX_ROWS = 256  # of one box
@@ -44,8 +45,10 @@ def _refused_shape(access: BoxAccess, made: MakeDescriptor) -> Refusal | None:
     if rows > MAX_ROWS or rows % 8:
         return Refusal(f"its box has {rows} rows, and copied boxes 8, 16 ... {MAX_ROWS}")
     row_bytes = columns * made.base.type.pointee.itemsize
-    if row_bytes % 32 or not is_power(rows * columns):
-        return Refusal(f"the rows of its box have {row_bytes} bytes, and copied boxes 32, 64, 128 ...")
+    if row_bytes % swizzle_bytes(row_bytes) or row_bytes < 32 or not is_power(swizzle_bytes(row_bytes)):
+        return Refusal(f"the rows of its box have {row_bytes} bytes, and copied boxes 32, 64, 128 or more times 128")
+    if not is_power(rows) and row_bytes > COPIED_BYTES:
+        return Refusal(f"its box has {rows} rows of {row_bytes} bytes, and no power of two of rows has {COPIED_BYTES}")
     return None
 
 

@@ -11,7 +11,7 @@ from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import disjoint_parameters
 from refcompiler.analysis.mapped_boxes import COPIED_BYTES, refused_box, refused_bulk
 from refcompiler.analysis.register_plan import RegisterPlan, computing_registers
-from refcompiler.analysis.warpgroup_products import WARPS, is_one, is_view, origin, refused_product
+from refcompiler.analysis.warpgroup_products import WARPS, is_one, is_power, is_view, origin, refused_product
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad, DescriptorStore
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
@@ -318,6 +318,10 @@ class _Planner:
         while any(len({found[op] for op in pair}) > 1 for pair in pairs):
             for pair in pairs:
                 found |= dict.fromkeys(pair, min(found[op] for op in pair))
+        for op, wide in found.items():
+            rows, columns = shape_of(op.result.type)[-2:]
+            if not is_power(rows) and columns * element_of(op.result.type).itemsize > wide:
+                raise Refused(f"a box of {rows} rows would lie in parts of {wide} bytes a row", at=op)
         return found
 
     # --- products

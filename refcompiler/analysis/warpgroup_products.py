@@ -55,8 +55,8 @@ def _refused_shape(dot: Op, warpgroups: int) -> Refusal | None:
             f"it has {n} columns, and instructions of warpgroups {MIN_COLUMNS} to {MAX_COLUMNS}",
             f"compile with blocks of {MIN_COLUMNS if n < MIN_COLUMNS else MAX_COLUMNS} columns",
         )
-    if not is_power(m * k * n):
-        return Refusal(f"its extents {m}, {n} and {k} are not powers of two")
+    if not is_power(m * k):
+        return Refusal(f"its extents {m} along m and {k} along k are not powers of two")
     return None
 
 
@@ -90,8 +90,9 @@ def _refused_type(dot: Op, loads: Container[Op | None]) -> Refusal | None:
 
 
 def is_one(dot: Op, warpgroups: int) -> bool:
-    """Whether each warpgroup computes a product in one part: several would have to be carried to a wait one by one."""
-    return shape_of(dot.x.type)[0] == ROWS * warpgroups
+    """Whether each warpgroup computes a product in one part, which has all registers of its block: others would have
+    to be carried to a wait apart from it."""
+    return shape_of(dot.x.type)[0] == ROWS * warpgroups and is_power(shape_of(dot.y.type)[1])
 
 
 def sum_of(dot: Op) -> DType | None:

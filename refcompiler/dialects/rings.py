@@ -21,6 +21,7 @@ from refcompiler.ir.types import (
     DType,
     Type,
     element_of,
+    padded,
     shape_of,
 )
 
@@ -104,7 +105,8 @@ class RingTake(RingOp, name="ring_take", effects={"wait"}, explicit_type=True, l
     def verify(self, require) -> None:
         self.require_ring(require)
         found = [BlockType(element_of(r.type), shape_of(r.type)) for r in self.results]
-        require(found == self.ring.owner.blocks, "ir.type", "ring_take gives the blocks of the slot")
+        blocks = self.ring.owner.blocks
+        require(found in (blocks, [*map(padded, blocks)]), "ir.type", "ring_take gives the blocks of the slot")
 
 
 class RingRelease(RingOp, name="ring_release", effects={"wait"}, levels=BLOCKS):
@@ -127,12 +129,14 @@ class RingRelease(RingOp, name="ring_release", effects={"wait"}, levels=BLOCKS):
 class WarpgroupDot(Op, name="warpgroup_dot", effects={"wgmma"}, explicit_type=True, levels=BLOCKS):
     """``acc`` + ``x`` ``y`` by the tensor cores of all warpgroups, in f32 or i32 (PTX wgmma). ``y`` is in shared memory
     and ``x`` there or in registers. ``asynchronous``: the result is complete, and what it reads may be
-    overwritten, only after a ``warpgroup_wait``; until then it may only be added to."""
+    overwritten, only after a ``warpgroup_wait``; until then it may only be added to. Only the first ``columns`` of
+    ``y`` are there; 0: all."""
 
     x = operand()
     y = operand()
     acc = operand(optional=True)
     asynchronous = attr(bool, False)
+    columns = attr(int, 0)
 
     def verify(self, require) -> None:
         left, right, result = shape_of(self.x.type), shape_of(self.y.type), shape_of(self.result.type)
@@ -181,9 +185,15 @@ class BulkStore(BoxAccess, name="bulk_store", effects={"write"}, levels=BLOCKS):
     def block(self) -> BlockType:
         return self.value.type
 
+    @property
+    def padded_box(self) -> tuple[int, ...]:
+        """The shape of a block whose extents are rounded up, and which has the box."""
+        return shape_of(padded(BlockType(self.box.element, self.box.block_shape)))
+
     def verify(self, require) -> None:
         self.require_offsets(require, self.offsets)
-        require(self.fits(), "ir.type", lambda: f"a box of {self.box} cannot hold {self.block}")
+        fits = self.fits() or without_ones(self.padded_box) == without_ones(shape_of(self.block))
+        require(fits, "ir.type", lambda: f"a box of {self.box} cannot hold {self.block}")
         require(self.buffers > 1, "ir.attribute", lambda: f"a copy goes on beside the next, in {self.buffers} buffers")
 
     @classmethod

@@ -191,6 +191,13 @@ Type = DType | PointerType | BlockType | RegType | SharedType | DescriptorType
 _OF_ELEMENTS = (BlockType, RegType, SharedType)  # a tuple: `isinstance` of a union costs ten times as much
 
 
+def padded(type_: Type) -> Type:
+    """A type with the extents of a block rounded up to powers of two."""
+    if not isinstance(type_, BlockType):
+        return type_
+    return BlockType(type_.element, tuple(map(power_of_two_above, type_.shape)))
+
+
 def format_type(type_: Type, layout_names: dict[Any, str] | None = None) -> str:
     """Text of a type; layouts print by the name given, or in full."""
     if not isinstance(type_, BlockType):

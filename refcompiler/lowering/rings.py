@@ -135,7 +135,7 @@ def tensor_map(state: Lowering, made: MakeDescriptor, box: tuple[int, ...]) -> V
 def lower_bulk_store(state: Lowering, op: BulkStore) -> None:
     """Part after part of the columns goes to one of the buffers, from which one thread has it copied out."""
     layout, element = layout_of(op.value), element_of(op.value.type)
-    rows, columns = layout.shape[-2:]
+    rows, columns = layout.shape[-2], op.box.block_shape[-1]
     wide = swizzle_bytes(columns * element.itemsize) // element.itemsize
     shape = (*op.box.block_shape[:-1], wide)
     map_ = tensor_map(state, op.descriptor.owner, shape)
@@ -167,8 +167,8 @@ def lower_take(state: Lowering, op: RingTake) -> None:
     ring: Slots = state.rings[op.ring]
     slot = state.value(op.slot)
     state.builder.op("mbarrier_wait", ring.full, slot, state.value(op.parity))
-    for block, buffer in zip(op.results, ring.buffers, strict=True):
-        index = state.op("mul", slot, state.constant(block.type.numel))
+    for block, buffer, held in zip(op.results, ring.buffers, op.ring.owner.blocks, strict=True):
+        index = state.op("mul", slot, state.constant(held.numel))
         state.values[block] = SharedBlock(buffer, index)
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from refcompiler.analysis.warpgroup_products import PROMOTED
 from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
-from refcompiler.ir.core import Value
+from refcompiler.ir.core import Constant, Value
 from refcompiler.ir.types import FLOATS8, SharedType, element_of, shape_of
-from refcompiler.layouts import LinearLayout
-from refcompiler.lowering.state import Lowering, SharedBlock, layout_of, lowers, part
+from refcompiler.layouts import LinearLayout, register_offsets
+from refcompiler.lowering.state import Lowering, SharedBlock, inverse, layout_of, lowers, part
 
 ROWS, STEP_BYTES = 64, 32  # of an instruction, and of k in each row
 WARPGROUP_BITS = 7  # of a thread's index below the number of its warpgroup
@@ -53,7 +53,8 @@ def lower_warpgroup_dot(state: Lowering, op: WarpgroupDot) -> None:
     rows, depth = shape_of(op.x.type)
     element = element_of(op.x.type)
     tiles = rows // (ROWS * state.num_warps // 4)
-    acc = None if op.acc is None else state.vector(op.acc)
+    kept = columns_of(layout_of(op.result), op.columns)
+    acc = None if op.acc is None else state.pick(state.vector(op.acc), kept)
     parts = [None if acc is None else part(state, acc, tile, tiles) for tile in range(tiles)]
     if element not in FLOATS8:
         results = _products(state, op, parts, 0, depth)
@@ -65,7 +66,7 @@ def lower_warpgroup_dot(state: Lowering, op: WarpgroupDot) -> None:
             sums = _products(state, op, [None] * tiles, start, min(depth, PROMOTED))
             sums = state.builder.op("wgmma_wait", *sums).results
             results = [s if r is None else state.op("add", r, s) for r, s in zip(results, sums, strict=True)]
-    state.set(op.result, results[0] if tiles == 1 else state.op("pack", *results))
+    _set_columns(state, op.result, results[0] if tiles == 1 else state.op("pack", *results), kept)
 
 
 def _products(state: Lowering, op: WarpgroupDot, parts: Sequence[Value | None], start: int, depth: int) -> list[Value]:
@@ -73,7 +74,7 @@ def _products(state: Lowering, op: WarpgroupDot, parts: Sequence[Value | None], 
     itemsize, tile = element_of(op.y.type).itemsize, tile_of(layout_of(op.y))
     right: SharedBlock = state.values[op.y]
     index = state.op("add", right.index, state.constant(tile.offset(start, 0))) if start else right.index
-    fields: dict[str, Any] = {"n": shape_of(op.y.type)[1], "k_steps": depth * itemsize // STEP_BYTES}
+    fields: dict[str, Any] = {"n": op.columns or shape_of(op.y.type)[1], "k_steps": depth * itemsize // STEP_BYTES}
     fields |= {"swizzle": tile.wide * itemsize, "b_major": "kn"[tile.axis], "b_stride": tile.stride}
     lefts = [_left(state, op, number, len(parts), start) for number in range(len(parts))]
     held = [left for (left, _), _ in lefts if len(parts) > 1 and not isinstance(left.type, SharedType)]
@@ -109,3 +110,19 @@ def lower_warpgroup_wait(state: Lowering, op: WarpgroupWait) -> None:
     results = state.builder.op("wgmma_wait", *map(state.vector, op.products), pending=op.pending).results
     for old, new in zip(op.results, results, strict=True):
         state.set(old, new)
+
+
+def columns_of(layout: LinearLayout, columns: int) -> list[int]:
+    """The registers of a product's first ``columns``; 0: of all."""
+    places = register_offsets(layout)
+    return [register for register, at in enumerate(places) if not columns or at[-1] < columns]
+
+
+def _set_columns(state: Lowering, old: Value, value: Value, kept: list[int]) -> None:
+    """``old`` has ``value`` in the registers ``kept``, and nothing of interest in others."""
+    count = layout_of(old).num_registers
+    if len(kept) < count:
+        beyond = state.splat(Constant(0, element_of(old.type)), count - len(kept))
+        others = sorted(set(range(count)) - set(kept))
+        value = state.pick(state.op("pack", value, beyond), inverse([*kept, *others]))
+    state.set(old, value)

@@ -16,6 +16,7 @@ from refcompiler.ir.types import (
     DType,
     Type,
     element_of,
+    padded,
     power_of_two_above,
     shape_of,
 )
@@ -37,13 +38,6 @@ def pad_extents(func: Func, context: Any = None) -> Func | None:
     if all(padded(v.type) == v.type for v in values):
         return None
     return _Padder(func).run()
-
-
-def padded(type_: Type) -> Type:
-    """A type with the extents of a block rounded up."""
-    if not isinstance(type_, BlockType):
-        return type_
-    return BlockType(type_.element, tuple(map(power_of_two_above, type_.shape)))
 
 
 class _Padder(Rebuilder):
@@ -268,6 +262,12 @@ def _dot(pad: _Padder, op: Op) -> list[Value]:
     return pad.rebuild(op, *operands)
 
 
+def _warpgroup_dot(pad: _Padder, op: Op) -> list[Value]:
+    """No instruction computes columns beyond an extent."""
+    columns = shape_of(op.result.type)[1]
+    return pad.rebuild(op, columns=columns if columns & (columns - 1) else 0)
+
+
 def keeps_order(source: Shape, target: Shape) -> bool:
     """Whether the reshape of the padded block is the padded reshape.
 
@@ -308,4 +308,5 @@ _Padder.rules = {
     "reduce": _combine,
     "scan": _combine,
     "reshape": _reshape,
+    "warpgroup_dot": _warpgroup_dot,
 }
