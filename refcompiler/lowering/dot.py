@@ -66,7 +66,10 @@ def _steps(state: Lowering, operand: Value) -> Iterator[Value]:
     if not isinstance(value, Fragments):
         value = state.vector(operand)
     for registers in step_registers(layout_of(operand), element_bytes(operand)):
-        yield value.step(state, registers) if isinstance(value, Fragments) else state.pick(value, registers)
+        if isinstance(value, Fragments):
+            yield value.step(state, registers)
+        else:  # a block of one value has it in each register
+            yield state.splat(state.pick(value, registers), len(registers))
 
 
 def _mma(state: Lowering, a: Value, b: Value, c: Value) -> Value:
