@@ -13,17 +13,20 @@ _LOADS = {
     ".cg": "global.cg",
     ".cs": "global.cs",
     ".cv": "global.cv",
-    "evict_first": "global.L1::evict_first",
-    "evict_last": "global.L1::evict_last",
+    "evict_first": "global.L1::evict_first.L2::cache_hint",
+    "evict_last": "global.L1::evict_last.L2::cache_hint",
 }
 _STORES = {
     ".cg": "global.cg",
     ".cs": "global.cs",
     ".wt": "global.wt",
-    "evict_first": "global.L1::evict_first",
-    "evict_last": "global.L1::evict_last",
+    "evict_first": "global.L1::evict_first.L2::cache_hint",
+    "evict_last": "global.L1::evict_last.L2::cache_hint",
 }
 PTX_ACCESSES = {"ld_global": _LOADS, "st_global": _STORES}
+# The last operand of an access with a cache hint: what `createpolicy.fractional.L2::evict_first.b64 _, 1.0` gives on
+# sm_80 to sm_100.
+PTX_POLICIES = {"evict_first": "0x12F0000000000000", "evict_last": "0x14F0000000000000"}
 
 
 def ptx_flag(op: Op) -> str | None:
@@ -36,6 +39,11 @@ def ptx_flag(op: Op) -> str | None:
 
 def _dtype(element) -> DType | None:
     return element if isinstance(element, DType) else None
+
+
+def ptx_policy(flag: str) -> str:
+    """What follows the other operands of an access with this flag."""
+    return f", {PTX_POLICIES[flag]}" if flag in PTX_POLICIES else ""
 
 
 class LdGlobal(Op, name="ld_global", effects={"read"}, levels=SIMT):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from refcompiler.dialects.simt.memory import PTX_ACCESSES, ptx_flag
+from refcompiler.dialects.simt.memory import PTX_ACCESSES, ptx_flag, ptx_policy
 from refcompiler.ir.core import Op
 
 _LOADS = {**PTX_ACCESSES["ld_global"], "volatile": "volatile.global", "whole": "global"}
@@ -41,6 +41,7 @@ class _Access:
 
     ptx: str
     masked: bool
+    policy: str
 
     def case(self, size: int, before: str, after: str) -> str:
         type_, constraint, suffix, count = _SIZES[size]
@@ -48,7 +49,7 @@ class _Access:
         registers = [f"%{i}" for i in range(count)]
         vector, packed = (f".v{count}", f"{{{', '.join(registers)}}}") if count > 1 else ("", registers[0])
         address = f"[%{count}]"
-        text = f"{self.ptx}{vector}.{suffix} {f'{packed}, {address}' if load else f'{address}, {packed}'};"
+        text = f"{self.ptx}{vector}.{suffix} {f'{packed}, {address}' if load else f'{address}, {packed}'}{self.policy};"
         changed = ("+" if self.masked else "=") if load else ""
         bits = ", ".join(f'"{changed}{constraint}"(bits[{i}])' for i in range(count))
         rest = f'"l"({"from" if load else "to"})'
@@ -65,8 +66,8 @@ class _Access:
         return "\n".join(self.case(size, before, after) for size in _SIZES)
 
 
-def _load(name: str, ptx: str, masked: bool = False) -> str:
-    access = _Access(f"ld.{ptx}", masked)
+def _load(name: str, ptx: str, policy: str, masked: bool = False) -> str:
+    access = _Access(f"ld.{ptx}", masked, policy)
     body = access.cases("memcpy(bits, &value, {size});" if masked else "", "memcpy(&value, bits, {size});")
     parameters = "bool mask, const T* from, T value" if masked else "const T* from"
     start = "" if masked else "    T value;\n"
@@ -76,16 +77,18 @@ def _load(name: str, ptx: str, masked: bool = False) -> str:
     )
 
 
-def _store(name: str, ptx: str, masked: bool = False) -> str:
-    body = _Access(f"st.{ptx}", masked).cases("memcpy(bits, &value, {size});", "")
+def _store(name: str, ptx: str, policy: str, masked: bool = False) -> str:
+    body = _Access(f"st.{ptx}", masked, policy).cases("memcpy(bits, &value, {size});", "")
     parameters = f"{'bool mask, ' if masked else ''}T* to, T value"
     return f"template <typename T>\nstatic __device__ __forceinline__ void {name}({parameters}) {{\n{body}\n}}\n"
 
 
 def _named(word: str, flags: dict[str, str], function: Callable[..., str]) -> dict[str, str]:
-    names = {f"{word}_{flag.lstrip('.')}": ptx for flag, ptx in flags.items()}
-    plain = {name: function(name, ptx) for name, ptx in names.items()}
-    return plain | {f"{name}_if": function(f"{name}_if", ptx, masked=True) for name, ptx in names.items()}
+    made = {}
+    for flag, ptx in flags.items():
+        name, policy = f"{word}_{flag.lstrip('.')}", ptx_policy(flag)
+        made |= {name: function(name, ptx, policy), f"{name}_if": function(f"{name}_if", ptx, policy, masked=True)}
+    return made
 
 
 CACHED: dict[str, str] = _named("load", _LOADS, _load) | _named("store", _STORES, _store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from refcompiler.dialects.simt.memory import PTX_ACCESSES, ptx_flag
+from refcompiler.dialects.simt.memory import PTX_ACCESSES, ptx_flag, ptx_policy
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.elementwise import cast
@@ -128,7 +128,7 @@ def _load(w: Writer, op: Op, place: str, space: str, element: Element) -> str:
     size = t.itemsize(element) * op.width
     flag = ptx_flag(op) if op.name == "ld_global" else None
     if flag:
-        loaded = _ptx_load(w, f"ld.{PTX_ACCESSES[op.name][flag]}", place, type_, size)
+        loaded = _ptx_load(w, f"ld.{PTX_ACCESSES[op.name][flag]}", ptx_policy(flag), place, type_, size)
     else:
         volatile = "volatile " if op.attrs.get("volatile") else ""
         loaded = w.let(f"llvm.load {volatile}{place} {{alignment = {size} : i64}} : {space} -> {type_}")
@@ -150,7 +150,7 @@ def _store(w: Writer, op: Op, place: str, value: str, space: str, element: Eleme
     size = t.itemsize(element) * op.width
     flag = ptx_flag(op) if op.name == "st_global" else None
     if flag:
-        _ptx_store(w, f"st.{PTX_ACCESSES[op.name][flag]}", place, value, type_, size)
+        _ptx_store(w, f"st.{PTX_ACCESSES[op.name][flag]}", ptx_policy(flag), place, value, type_, size)
     else:
         w.line(f"llvm.store {value}, {place} {{alignment = {size} : i64}} : {type_}, {space}")
 
@@ -166,12 +166,12 @@ _PTX = {
 }
 
 
-def _ptx_load(w: Writer, instruction: str, place: str, type_: str, size: int) -> str:
+def _ptx_load(w: Writer, instruction: str, policy: str, place: str, type_: str, size: int) -> str:
     """An access that LLVM cannot express, as one PTX instruction."""
     register, constraint, suffix, count = _PTX[size]
     outputs = ", ".join(f"${i}" for i in range(count))
     vector, target = (f".v{count}", f"{{{outputs}}}") if count > 1 else ("", outputs)
-    text = f"{instruction}{vector}.{suffix} {target}, [${count}];"
+    text = f"{instruction}{vector}.{suffix} {target}, [${count}]{policy};"
     constraints = ",".join([f"={constraint}"] * count + ["l", "~{memory}"])
     result = f"!llvm.struct<({', '.join([register] * count)})>" if count > 1 else register
     loaded = w.let(f'{_ASM} "{text}", "{constraints}" {place} : ({t.GLOBAL}) -> {result}')
@@ -184,7 +184,7 @@ def _ptx_load(w: Writer, instruction: str, place: str, type_: str, size: int) ->
     return loaded if held == type_ else w.let(f"llvm.bitcast {loaded} : {held} to {type_}")
 
 
-def _ptx_store(w: Writer, instruction: str, place: str, value: str, type_: str, size: int) -> None:
+def _ptx_store(w: Writer, instruction: str, policy: str, place: str, value: str, type_: str, size: int) -> None:
     register, constraint, suffix, count = _PTX[size]
     held = t.vector(register, count)
     if size == 1:
@@ -193,7 +193,7 @@ def _ptx_store(w: Writer, instruction: str, place: str, value: str, type_: str, 
         value = w.let(f"llvm.bitcast {value} : {type_} to {held}")
     inputs = ", ".join(f"${i + 1}" for i in range(count))
     vector, source = (f".v{count}", f"{{{inputs}}}") if count > 1 else ("", inputs)
-    text = f"{instruction}{vector}.{suffix} [$0], {source};"
+    text = f"{instruction}{vector}.{suffix} [$0], {source}{policy};"
     constraints = ",".join(["l"] + [constraint] * count + ["~{memory}"])
     operands = ", ".join([place, *w.unpack(value, register, count)])
     types = ", ".join([t.GLOBAL] + [register] * count)
