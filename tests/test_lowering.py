@@ -12,6 +12,7 @@ from refcompiler import toolchain
 from refcompiler.errors import CompileError
 from refcompiler.ir import print_func
 from refcompiler.ir.parser import parse_func
+from refcompiler.kernels.rms_norm import rms_norm_rows_kernel
 from refcompiler.passes.allocate_shared import allocate_shared
 from refcompiler.passes.insert_barriers import insert_barriers
 from refcompiler.pipeline import Context
@@ -254,3 +255,13 @@ def test_kernels_use_neither_stack_nor_local_memory(arch):
         resources = toolchain.resources(made.cubin, stages.simt.name)
         assert (resources["stack"], resources["spill_bytes"]) == (0, 0), name
         assert made.log == "", name
+
+
+def test_clusters_meet_once_while_first_rows_are_on_their_way():
+    """Not where they start, when nothing has been read yet; what their weights need is ordered there too."""
+    signature = "x:*f32:16,weight:*f32:16,out:*f32:16,rows:i32,epsilon:f32"
+    values = {"BLOCK": 32768, "HELD": True, "stride": 32768, "n": 32768}
+    kernel = rms_norm_rows_kernel.compile(signature, values, "sm_90a", "simt", num_warps=4, num_stages=2, num_ctas=8)
+    body = [op.name for op in kernel.level("simt").body.ops]
+    assert [op.name for op in kernel.level("simt").walk() if op.name == "cluster_barrier"] == ["cluster_barrier"]
+    assert body.index("cp_async") < body.index("cluster_barrier") < body.index("for")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from refcompiler.ir.core import Op, Value
+from refcompiler.ir.core import Func, Op, Value
+from refcompiler.ir.opdef import OPS
 from refcompiler.ir.types import F32, I32, I64, BlockType, DType, SharedType, element_of, shape_of, with_element
 from refcompiler.layouts import index_pieces, is_additive, owner_bits, owner_registers, register_offsets, row_major
 from refcompiler.layouts.shared import shared_access
@@ -68,7 +69,7 @@ def lower_all_gather(state: Lowering, op: Op) -> None:
 
 
 def _begin(state: Lowering) -> Exchange:
-    """Made before anything else in a kernel; no CTA sends to another one that has not made it."""
+    """Made before anything else in a kernel; ``meet_before_exchanges`` lets no CTA send to one that has not made it."""
     gathers = [op for op in state.old.walk() if op.name == "all_gather"]
     word = I64 if any(element_of(op.x.type).bits == 64 for op in gathers) else I32
     half = max(op.result.type.numel for op in gathers)
@@ -81,8 +82,17 @@ def _begin(state: Lowering) -> Exchange:
         state.builder.op("mbarrier_init", barriers, state.constant(number), first, arrivals=1)
     state.builder.op("fence_mbarrier_init")
     state.builder.op("st_shared", begun, state.thread, state.constant(0), None)
-    state.builder.op("cluster_barrier")
     return Exchange(buffer, half, barriers, begun)
+
+
+def meet_before_exchanges(func: Func) -> None:
+    """A barrier of the cluster before the first op of the kernel in which CTAs send to each other. What the kernel
+    reads first is on its way by then, and needs no other barrier if it has to be ordered against what follows."""
+    for place, op in enumerate(func.body.ops):
+        inside = (op, *(inner for region in op.regions for inner in region.walk()))
+        if any(inner.name == "st_async" for inner in inside):
+            func.body.ops.insert(place, OPS["cluster_barrier"](span=op.span))
+            return
 
 
 def _next(state: Lowering, exchange: Exchange) -> Turn:

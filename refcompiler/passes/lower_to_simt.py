@@ -6,6 +6,7 @@ from typing import Any
 
 from refcompiler.ir.core import Func
 from refcompiler.lowering import Lowering
+from refcompiler.lowering.clusters import meet_before_exchanges
 from refcompiler.target import Target
 
 
@@ -16,6 +17,7 @@ def lower_to_simt(func: Func, context: Any) -> Func:
     kernel ask for that beside its number of threads.
     """
     simt = Lowering(func, func.attrs["num_warps"], context.options.debug, context.target, context.options.maxnreg).run()
+    meet_before_exchanges(simt)
     if context.options.maxnreg is not None:
         registers = context.target.registers_per_sm if context.target is not None else Target.registers_per_sm
         simt.attrs["min_blocks"] = max(1, registers // (simt.attrs["threads"] * context.options.maxnreg))

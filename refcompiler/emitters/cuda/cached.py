@@ -84,7 +84,7 @@ def _store(name: str, ptx: str, policy: str, masked: bool = False) -> str:
 
 
 def _named(word: str, flags: dict[str, str], function: Callable[..., str]) -> dict[str, str]:
-    made = {}
+    made: dict[str, str] = {}
     for flag, ptx in flags.items():
         name, policy = f"{word}_{flag.lstrip('.')}", ptx_policy(flag)
         made |= {name: function(name, ptx, policy), f"{name}_if": function(f"{name}_if", ptx, policy, masked=True)}
