@@ -171,6 +171,7 @@ FLOAT8 = {"f8e4m3": "3, 7, 126", "f8e5m2": "2, 15, 123"}
 # Prelude functions in inline PTX, with the same meaning in C++.
 ON_CPU = {
     "exp2_ftz": "static float exp2_ftz(float x) { const float y = exp2f(x); return y < 0x1p-126f ? 0.0f : y; }",
+    "moved": "static float moved(float x) { return x; }",
     "round_tf32": "static float round_tf32(float x) { const unsigned bits = same_bits<unsigned>(x);"
     " return (bits & 0x7f800000u) == 0x7f800000u ? x : same_bits<float>((bits + 0x1000u) & ~0x1fffu); }",
     "f16_to_f32": "static float f16_to_f32(unsigned short x) { return (float)same_bits<_Float16>(x); }",

@@ -1,13 +1,17 @@
 """What each mechanism of products is for: with it turned off, the counts that budgets limit are others."""
 
+import re
 from collections import Counter
+
+import pytest
 
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler import pipeline
 from refcompiler.analysis import dot_strategy
+from refcompiler.kernels.matmul import matmul_descriptors
 from refcompiler.layouts import matrices
-from refcompiler.lowering import exchange, fragments
+from refcompiler.lowering import control, dot, exchange, fragments
 
 
 @triton.jit
@@ -112,3 +116,47 @@ def test_products_in_a_chain_agree_on_rows(monkeypatch):
     monkeypatch.setattr(dot_strategy, "chained_dots", lambda _: set())
     assert counts(chain, "laid_out")["convert_layout"] > conversions
     assert counts(chain)["shared_alloc"] > found["shared_alloc"]
+
+
+FFMA = re.compile(r"FFMA R\d+, (R\d+)(\.reuse)?, (R\d+)(\.reuse)?, (R\d+)(\.reuse)? ;")
+
+
+def cycles_of_a_multiply_add(backend, folder, monkeypatch):
+    """What registers allow: an instruction reads one even and one odd register in a cycle, besides those that the one
+    before it keeps for it."""
+    monkeypatch.setenv("TILESPEC_CACHE_DIR", str(folder))
+    pointers = [f"{name}:*f32:16" for name in ("a", "b", "c", "bias")]
+    strides = [f"stride_{name}" for name in ("a", "b", "c", "ab", "bb", "cb")]
+    integers = ["batches:i32", *(f"{name}:i32:16" for name in ("M", "N", "K", *strides))]
+    no = dict.fromkeys(("TURN_B", "TURN_C", "BATCHED", "HAS_BIAS", "BIAS_OF_ROWS"), False)
+    sizes = {"BM": 128, "BN": 128, "BK": 16, "GROUP": 8}
+    matmul_descriptors.clear_cache()
+    kernel = matmul_descriptors.compile(
+        signature=",".join(pointers + integers),
+        constexprs={**sizes, **no, "TURN_A": True, "PRECISION": "ieee", "ACTIVATION": "none"},
+        arch="sm_90a",
+        backend=backend,
+        num_warps=8,
+        num_stages=2,
+    )
+    kept, cycles = {}, []
+    for found in FFMA.finditer(kernel.asm["sass"]):
+        sources = [(found[i], found[i + 1]) for i in (1, 3, 5)]
+        read = [int(register[1:]) % 2 for place, (register, _) in enumerate(sources) if kept.get(place) != register]
+        kept = {place: register for place, (register, reuse) in enumerate(sources) if reuse}
+        cycles.append(max(1, read.count(0), read.count(1)))
+    assert len(cycles) == 1024
+    return sum(cycles) / len(cycles)
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+def test_multiply_adds_read_at_full_rate(backend, tmp_path, monkeypatch):
+    assert cycles_of_a_multiply_add(backend, tmp_path / "both", monkeypatch) < 1.15
+    with monkeypatch.context() as without:
+        without.setattr(dot, "_order", lambda left, right: list(range(len(left))))
+        assert cycles_of_a_multiply_add(backend, tmp_path / "plain", without) > 1.2
+
+
+def test_sums_are_where_multiply_adds_want_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(control, "_is_sum", lambda *_: False)
+    assert cycles_of_a_multiply_add("cuda", tmp_path, monkeypatch) > 1.3

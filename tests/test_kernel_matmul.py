@@ -140,11 +140,19 @@ def test_few_rows_or_columns(batch, shape):
     assert (out == np.maximum(product(a, b) + bias.astype(float), 0)).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int8])
-@pytest.mark.parametrize("turn_a, turn_b", [(False, False), (True, True), (True, False)])
-def test_operands_that_are_not_contiguous_along_k_are_copied(dtype, turn_a, turn_b):
-    a, b = (held(x, t) for x, t in ((whole((512, 32), dtype), turn_a), (whole((32, 528), dtype), turn_b)))
-    assert (matmul(a, b) == product(a, b)).all()
+@pytest.mark.parametrize("dtype, precision", [(np.float32, "tf32"), (np.float32, "ieee"), (np.int8, "ieee")])
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+def test_operands_that_lie_the_other_way_are_copied(monkeypatch, dtype, precision, turn_a, turn_b):
+    """Multiply-adds want rows of b and columns of a, instructions of warpgroups on 8 and 32 bits what runs along K."""
+    copied = []
+    true = library.transpose
+    monkeypatch.setattr(library, "transpose", lambda x, *a, **o: copied.append(x.shape) or true(x, *a, **o))
+    monkeypatch.setattr(library, "WORTH_A_COPY", 64)
+    a, b = (held(x, t) for x, t in ((whole((80, 32), dtype), turn_a), (whole((32, 64), dtype), turn_b)))
+    assert (matmul(a, b, precision=precision) == product(a, b)).all()
+    along = precision == "tf32" or dtype == np.int8
+    assert copied == [(80, 32)] * (turn_a == along) + [(32, 64)] * (turn_b != along)
 
 
 @pytest.mark.parametrize("precision", ["tf32x3", "bf16x6", "bf16x3"])

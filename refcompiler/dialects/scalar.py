@@ -361,6 +361,16 @@ ROWS: tuple[Scalar, ...] = (
         "linalg.dot",
         "x with 11 significant bits, ties away from zero (PTX cvt.rna.tf32.f32).",
     ),
+    Scalar(
+        "moved",
+        1,
+        (F32,),
+        np.positive,
+        "moved({x})",
+        "moved",
+        "linalg.dot",
+        "x in a register of its own, which no compiler takes for that of x.",
+    ),
     _math("floor", np.floor, "floorf({x})", "floor({x})", "The largest integer not above x.", exact=True),
     _math("ceil", np.ceil, "ceilf({x})", "ceil({x})", "The smallest integer not below x.", exact=True),
 )

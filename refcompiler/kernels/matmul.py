@@ -342,19 +342,22 @@ def _in_batch(p: Product, splits: int) -> Product:
     return p._replace(x=x, y=y, z=p.z._replace(batches=splits))
 
 
-def _along_k(p: Product, options: dict[str, Any]) -> Product:
-    """The product of operands that are contiguous along K, as instructions of warpgroups on elements of other than 16
-    bits want them: of one that is not, but contiguous otherwise, a copy is made."""
+def _lying(array: Any, x: Operand, turned: bool, options: dict[str, Any]) -> tuple[Any, Operand]:
+    """An operand whose columns are the contiguous ones, or its rows: a copy, if it lies the other way without gaps."""
+    rows, columns = (x.columns, x.rows) if x.turned else (x.rows, x.columns)
+    if x.turned == turned or x.stride != columns or rows * x.item_bytes % 16:
+        return array, x
     on = {name: options[name] for name in ("backend",) if name in options}
-    (M, N, K), (a, b, x, y) = p.sizes, (p.a, p.b, p.x, p.y)
-    if K * x.item_bytes % 16:
-        return p
-    if x.turned and x.stride_column == M:
-        a = transpose(a, empty(a, (M, K)), extents=(K, M), **on)
-        x = x._replace(stride_row=K, stride_column=1)
-    if not y.turned and y.stride_row == N:
-        b = transpose(b, empty(b, (N, K)), extents=(K, N), **on)
-        y = y._replace(stride_row=1, stride_column=K)
+    copy = transpose(array, empty(array, (columns, rows)), extents=(rows, columns), **on)
+    stride_row, stride_column = (rows, 1) if x.turned else (1, rows)
+    return copy, x._replace(stride_row=stride_row, stride_column=stride_column, aligned=True)
+
+
+def _arranged(p: Product, along_k: bool, options: dict[str, Any]) -> Product:
+    """The product of operands that are contiguous along K, as instructions of warpgroups on elements of other than 16
+    bits want them, or across it, where each multiply-add of a thread has its operands in registers of two banks."""
+    a, x = _lying(p.a, p.x, not along_k, options)
+    b, y = _lying(p.b, p.y, along_k, options)
     return p._replace(a=a, b=b, x=x, y=y)
 
 
@@ -368,6 +371,20 @@ def _in_tf32(p: Product, options: dict[str, Any]) -> Product:
     x = x._replace(columns=depth, stride_row=depth, stride_column=1, aligned=True)
     y = y._replace(rows=depth, stride_row=1, stride_column=depth, aligned=True)
     return p._replace(a=a, b=b, x=x, y=y)
+
+
+def _prepared(p: Product, dtype: str, precision: str, arch: str, options: dict[str, Any]) -> tuple[Product, str]:
+    """What to multiply, and in which precision: operands that are read often are copied first, if that pays."""
+    hopper = arch == "sm_90a"
+    if p.z.batches > 1 or min(p.z.rows, p.z.columns) < WORTH_A_COPY or not p.x.columns:
+        return p, precision
+    if hopper and dtype == "f32" and precision in THREE_PRODUCTS and p.z.is_box:
+        return _in_tf32(p, options), "tf32"
+    if p.are_boxes and dtype == "f32" and precision == "ieee":
+        return _arranged(p, False, options), precision
+    if p.are_boxes and hopper and (p.x.item_bytes == 1 or (dtype == "f32" and precision == "tf32")):
+        return _arranged(p, True, options), precision
+    return p, precision
 
 
 def _check_operands(a: ArrayInfo, b: ArrayInfo, x: Operand, y: Operand) -> None:
@@ -429,18 +446,13 @@ def matmul(
     arch = DEFAULT_TARGET.name if left.device is None else native_arch(left.device)
     programs = multiprocessors(left.device)
     product = Product(a, b, out, a if bias is None else bias, x, y, z, {})
-    long = max(x.rows, y.columns), min(x.rows, y.columns)
-    worth = arch == "sm_90a" and batches == 1 and min(long) >= WORTH_A_COPY
-    if worth and left.dtype == "f32" and precision in THREE_PRODUCTS and x.columns and z.is_box:
-        product, precision = _in_tf32(product, options), "tf32"
+    product, precision = _prepared(product, left.dtype, precision, arch, options)
     boxes = target(arch).has_tma and product.are_boxes
+    long = max(x.rows, y.columns), min(x.rows, y.columns)
     whole = options.get("SPLITS", 1) == 1
     chosen = narrow(*long, x.columns, batches, x.item_bytes, arch, programs) if boxes and whole else None
     if chosen and x.rows < y.columns:
         product = product.transpose  # rows fill the tensor cores of warpgroups, columns need not
-    wide = x.item_bytes == 1 or (left.dtype == "f32" and precision == "tf32")
-    if boxes and wide and worth:
-        product = _along_k(product, options)
     float8 = DTYPES[left.dtype] in FLOATS8
     sizes = (*product.sizes, batches, x.item_bytes)
     chosen = chosen or configuration(*sizes, arch, programs, precision, float8)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from refcompiler.dialects.scf import Structured
+from refcompiler.dialects.tile.dot import Dot
 from refcompiler.ir.core import Block, Op, Value
-from refcompiler.ir.types import BlockType
+from refcompiler.ir.types import F32, BlockType, element_of
 from refcompiler.lowering.state import Lowering, lowers, register_type
 
 
@@ -14,8 +15,16 @@ def lower_structured(state: Lowering, op: Structured) -> None:
     operands = [_carried(state, v) for v in op.operands]
     regions = [lower_region(state, region) for region in op.regions]
     new = state.builder.op(op.name, *operands, regions=regions, types=[register_type(r) for r in op.results])
-    for old, result in zip(op.results, new.results, strict=True):
-        state.set(old, result)
+    for number, (old, result) in enumerate(zip(op.results, new.results, strict=True)):
+        state.set(old, state.op("moved", result) if op.name == "for" and _is_sum(op, number) else result)
+
+
+def _is_sum(op: Structured, number: int) -> bool:
+    """Whether a loop carries a sum of multiply-adds in f32. What reads it afterwards has it in registers of its own: a
+    store wants neighbours side by side, and a multiply-add at full rate one even and one odd register."""
+    value = op.regions[0].terminator.operands[number]
+    made = value.owner
+    return isinstance(made, Dot) and made.strategy != "mma" and element_of(value.type) is F32
 
 
 def lower_region(state: Lowering, old: Block) -> Block:

@@ -95,11 +95,21 @@ def add_outer_products(state: Lowering, op: Dot, acc: Value, wide: DType) -> Val
         _Side(state, operand, layout, drop) for operand, drop in ((op.x, layout.rank - 1), (op.y, layout.rank - 2))
     ]
     together = max(side.together for side in sides)
+    order = _order(*(side.place for side in sides))
+    acc = state.pick(acc, order)
+    for side in sides:
+        side.place = [side.place[r] for r in order]
     for first in range(0, op.depth, together):
         left, right = (side.steps(state, first, together, wide) for side in sides)
         for x, y in zip(left, right, strict=True):
             acc = _multiply_add(state, x, y, acc)
-    return acc
+    return state.pick(acc, inverse(order))
+
+
+def _order(left: list[int], right: list[int]) -> list[int]:
+    """The registers of a result in an order in which each multiply-add shares an operand with the one before it: units
+    that have just read a register read two more at full rate. Row by row down one column, and up the next."""
+    return sorted(range(len(left)), key=lambda r: (right[r], -left[r] if right[r] % 2 else left[r]))
 
 
 def _multiply_add(state: Lowering, x: Value, y: Value, acc: Value) -> Value:

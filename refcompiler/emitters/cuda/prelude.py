@@ -233,6 +233,12 @@ static __device__ const unsigned two_over_pi[8] = {
     return __uint_as_float(bits);
 }}
 """,
+    "moved": f"""{_INLINE} float moved(float x) {{
+    float y;
+    asm("mul.rn.f32 %0, %1, 0f3F800000;" : "=f"(y) : "f"(x));
+    return y;
+}}
+""",
     "sin_f32": f"""// within 2 ULP for every x; sinf would put an array into local memory
 {_INLINE} float sin_f32(float x) {{
     float rest;

@@ -183,6 +183,12 @@ ROUND_TF32 = """
 """
 
 
+MOVED = """
+    %result = llvm.inline_asm "mul.rn.f32 $0, $1, 0f3F800000;", "=f,f" %x : (f32) -> f32
+    llvm.return %result : f32
+"""
+
+
 _FLOAT8 = {"f8e4m3": "e4m3x2", "f8e5m2": "e5m2x2"}  # LLVM's names of two
 
 
@@ -222,6 +228,7 @@ PRELUDE: dict[str, Callable[[DType], str]] = {
     "sin_of_turns": lambda dtype: _function("sin_of_turns_f32", "%turns: i32, %rest: f32", "f32", SIN_OF_TURNS),
     "sin": lambda dtype: _function("sin_f32", "%x: f32", "f32", SIN),
     "round_tf32": lambda dtype: _function("round_tf32_f32", "%x: f32", "f32", ROUND_TF32),
+    "moved": lambda dtype: _function("moved_f32", "%x: f32", "f32", MOVED),
     "cos": lambda dtype: _function("cos_f32", "%x: f32", "f32", COS),
 }
 
