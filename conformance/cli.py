@@ -101,9 +101,9 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 @main.command(
     epilog=example(
         "tilespec run --tier smoke\n"
-        "tilespec run memory 'reduction.*' --target interp --json out/results.json\n"
+        "tilespec run memory 'reduce.*' --target interp --json out/results.json\n"
         "tilespec run 'memory.store/tail:T=f32;*' --target cuda\n"
-        "tilespec run reduce.sum/block --target simt --plant M-BAR-05"
+        "tilespec run reduce.sum/exact --target simt --plant M-BAR-05"
     )
 )
 @select_argument

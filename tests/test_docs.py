@@ -20,12 +20,13 @@ from click.testing import CliRunner
 from conformance import benchmarks
 from conformance.adapters import TARGETS
 from conformance.cli import STAGES, main
-from conformance.instances import collect
+from conformance.instances import Selection, collect
 from conformance.loader import load_suite
 
 ROOT = Path(__file__).parents[1]
 RECIPE = ROOT / "docs" / "adding-a-feature.md"
 BLOCK = re.compile(r"(?:^<!-- recipe: (?P<step>[^\n]*) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+MADE_UP = re.compile(r"elementwise\b|math\.tanh")  # features that a page adds
 TOOLCHAIN = bool(find_spec("cuda")) and bool(find_spec("cuda.bindings"))
 
 
@@ -157,8 +158,14 @@ def test_programs_in_the_pages_run(fence, tmp_path):
 
 # --------------------------------------------------------------------------- commands
 def commands() -> list[tuple[str, list[str]]]:
-    """Each `tilespec` command of a fenced block, with where it stands; what follows two blanks describes it."""
-    found = []
+    """Each `tilespec` command of a fenced block, with where it stands; what follows two blanks describes it. And each
+    example of a command's help."""
+    found = [
+        (f"{name} --help", shlex.split(line.strip().removeprefix("tilespec ").partition(" | ")[0]))
+        for name, command in main.commands.items()
+        for line in (command.epilog or "").splitlines()
+        if line.strip().startswith("tilespec ")
+    ]
     for page in PAGES:
         for fence in fences(page):
             if fence.language in ("", "sh"):
@@ -184,14 +191,25 @@ def test_commands_parse(place, words):
             assert not stage or stage in STAGES, f"{place}: there is no stage {stage}"
 
 
+def test_what_commands_select_exists():
+    ids = [instance.id for instance in collect(load_suite(ROOT / "spec"))]
+    for place, words in commands():
+        command = main.commands.get(words[0])
+        if command is None or words[0] not in ("bless", "list", "mutate", "run") or "--spec" in words:
+            continue
+        select = command.make_parser(click.Context(command)).parse_args(list(words[1:]))[0].get("select")
+        patterns = select if isinstance(select, list | tuple) else ()
+        chosen = [pattern for pattern in patterns if not MADE_UP.match(pattern) and not set("()") & set(pattern)]
+        assert not Selection(chosen).unmatched(ids), place
+
+
 def test_instances_and_clauses_named_exist():
     features = load_suite(ROOT / "spec")
     known = {instance.id for instance in collect(features)} | {f"{f.id}#{c.id}" for f in features for c in f.clauses}
     known |= {line.id + end for line in benchmarks.collect(features) for end in ("", ":")}  # as reports list them
     example = re.compile(r"[\s`'](\w+\.\w+(?:/\w+:[^\s`']+|#[CEN]\d+))[\s`']")
     found = [(page, id) for page in PAGES for id in example.findall((ROOT / page).read_text(encoding="utf-8"))]
-    made_up = re.compile(r"elementwise\.|math\.tanh|.*\*")  # of features that a page adds; patterns
-    assert not [(page, id) for page, id in found if id not in known and not made_up.match(id)]
+    assert not [(page, id) for page, id in found if id not in known and not MADE_UP.match(id) and "*" not in id]
     assert [id for _, id in found if id in known]
 
 
