@@ -42,6 +42,17 @@ def transposed(x, out, M: tl.constexpr, N: tl.constexpr):
     tl.store(out + n[:, None] * M + m[None, :], tl.trans(a), cache_modifier=".cg")
 
 
+@triton.jit
+def product(x, y, out, times, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(x + m[:, None] * K + k[None, :])
+    b = tl.load(y + k[:, None] * N + n[None, :])
+    total = tl.zeros((M, N), tl.float32)
+    for _ in range(times):
+        total = tl.dot(a, b, total)
+    tl.store(out + m[:, None] * N + n[None, :], total)
+
+
 KERNELS = [
     (elementwise, "x:*f32,y:*f32:16,out:*f16,flags:*i1,n:i32", {"BLOCK": 1 << 17}),
     (reductions, "x:*f32:16,out:*f32", {"BLOCK": 1 << 16}),
@@ -71,3 +82,11 @@ def test_registers_that_fit_are_no_arrays():
         "x:*f32,y:*f32,out:*f16,flags:*i1,n:i32", {"BLOCK": 128 * MAX_REGISTERS}, arch="sm_90a", num_warps=4
     )
     assert "llvm.alloca" not in pipeline.emit(compiled.level("simt"), "mlir")
+
+
+@pytest.mark.parametrize(("columns", "long"), [(128, "mma.sync"), (16, "ldmatrix")])
+def test_products_of_more_registers_than_a_thread_has(columns, long):
+    constexprs = {"M": 128, "N": columns, "K": 16 if columns == 128 else 128}
+    text = product.compile("x:*f16:16,y:*f16:16,out:*f32:16,times:i32", constexprs, "sm_90a", num_warps=1).asm["mlir"]
+    assert long in text
+    assert "llvm.alloca" in text

@@ -18,7 +18,10 @@ from refcompiler.ir.types import BOOL, I8, I32, DType, Element, element_of
 MAX_REGISTERS = 256  # LLVM takes time and memory that grow with the square of a vector's length
 _AT_ONCE = 16
 _LOCAL = "!llvm.ptr"
-_PER_ACCESS = {"ld_global": "pointer", "st_global": "pointer", "ld_shared": "index", "st_shared": "index"}
+_PER_ACCESS = {
+    "ld_global": "pointer", "st_global": "pointer", "ld_shared": "index", "st_shared": "index", "ldmatrix": "index",
+    "stmatrix": "index",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ def is_long(op: Op) -> bool:
 
 def write_long(w: Writer, op: Op) -> None:
     """An op for which :func:`is_long` is true."""
-    {"constants": _constants, "extract": _extract, "pack": _pack}.get(op.name, _registerwise)(w, op)
+    special = {"constants": _constants, "extract": _extract, "pack": _pack, "mma_sync": _products}
+    special.get(op.name, _registerwise)(w, op)
 
 
 def _allocate(w: Writer, value: Value) -> Array:
@@ -105,6 +109,23 @@ def _registerwise(w: Writer, op: Op) -> None:
             result.store(w, w.value(part.result), _times(w, index, count), count)
     if result is not None:
         w.arrays[op.result] = result
+
+
+def _products(w: Writer, op: Op) -> None:
+    """One row of tiles after the other: its registers of the left operand and of the sums are next to each other."""
+    rows, result = op.tiles[0], _allocate(w, op.result)
+    arrays = {v: _array(w, v) for v in (op.a, op.c)}
+    for row in range(rows):
+        parts = []
+        for value, array in arrays.items():
+            count = count_of(value.type) // rows
+            parts.append(Value(registers(array.element, count)))
+            w.names[parts[-1]] = array.load(w, w.constant(row * count), count)
+        one = type(op)(parts[0], op.b, parts[1], **{**op.attrs, "tiles": (1, *op.tiles[1:])})
+        WRITERS[op.name](w, one)
+        count = count_of(one.result.type)
+        result.store(w, w.value(one.result), w.constant(row * count), count)
+    w.arrays[op.result] = result
 
 
 def _part(w: Writer, op: Op, arrays: dict[Value, Array], index: str, accesses: int, at_once: int) -> Op:
