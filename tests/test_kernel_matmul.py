@@ -6,7 +6,9 @@ import pytest
 
 from refcompiler.errors import LaunchError
 from refcompiler.kernels import matmul as library
-from refcompiler.kernels.matmul import matmul, operand
+from refcompiler.kernels import operands
+from refcompiler.kernels.matmul import matmul
+from refcompiler.kernels.operands import operand
 from refcompiler.kernels.tiles import configuration, narrow
 from refcompiler.runtime import describe
 
@@ -145,14 +147,41 @@ def test_few_rows_or_columns(batch, shape):
 @pytest.mark.parametrize("turn_b", [False, True])
 def test_operands_that_lie_the_other_way_are_copied(monkeypatch, dtype, precision, turn_a, turn_b):
     """Multiply-adds want rows of b and columns of a, instructions of warpgroups on 8 and 32 bits what runs along K."""
-    copied = []
-    true = library.transpose
-    monkeypatch.setattr(library, "transpose", lambda x, *a, **o: copied.append(x.shape) or true(x, *a, **o))
-    monkeypatch.setattr(library, "WORTH_A_COPY", 64)
+    found = []
+    true = operands.copied
+    monkeypatch.setattr(operands, "copied", lambda x, *a: found.append(x.shape) or true(x, *a))
+    monkeypatch.setattr(operands, "WORTH_A_COPY", 64)
     a, b = (held(x, t) for x, t in ((whole((80, 32), dtype), turn_a), (whole((32, 64), dtype), turn_b)))
     assert (matmul(a, b, precision=precision) == product(a, b)).all()
     along = precision == "tf32" or dtype == np.int8
-    assert copied == [(80, 32)] * (turn_a == along) + [(32, 64)] * (turn_b != along)
+    assert found == [(80, 32)] * (turn_a == along) + [(32, 64)] * (turn_b != along)
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+@pytest.mark.parametrize(
+    "dtype, precision", [(ml_dtypes.bfloat16, "ieee"), (np.float32, "tf32"), (np.float32, "ieee"), (np.int8, "ieee")]
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_rows_of_any_length_are_copied_to_such_as_boxes_have(monkeypatch, batch, dtype, precision, turned):
+    for name in ("WORTH_A_COPY", "WORTH_ALIGNING"):
+        monkeypatch.setattr(operands, name, 32)
+    by = []
+    true = library._by_boxes
+    monkeypatch.setattr(library, "_by_boxes", lambda *a: by.append("boxes") or true(*a))
+    a, b = (held(whole((*batch, *shape), dtype), turned) for shape in ((33, 37), (37, 35)))
+    bias = whole((35,), dtype)
+    out = held(np.full((*batch, 33, 35), 7, np.int32 if dtype == np.int8 else np.float32), turned)
+    assert matmul(a, b, out, None if dtype == np.int8 else bias, precision=precision) is out
+    assert by == ["boxes"]
+    assert (out == product(a, b) + (0 if dtype == np.int8 else bias.astype(float))).all()
+
+
+@pytest.mark.parametrize("M, N", [(4288, 1), (1, 4288)])
+def test_one_row_or_column_is_a_box(monkeypatch, M, N):
+    a, b = whole((M, 32), ml_dtypes.bfloat16), whole((32, N), ml_dtypes.bfloat16)
+    assert operand(describe(a), "a").is_box and operand(describe(b), "b").is_box
+    assert operand(describe(np.empty((M, N), np.float32)), "out").is_box
+    assert (matmul(a, b, np.empty((M, N), np.float32)) == product(a, b)).all()
 
 
 @pytest.mark.parametrize("precision", ["tf32x3", "bf16x6", "bf16x3"])

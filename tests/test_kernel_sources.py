@@ -39,7 +39,9 @@ def judged():
             yield path.stem, name, functions(re.sub(r"\{([A-Z]\w*)\}", r"\1", program["source"]))
 
 
-@pytest.mark.parametrize("feature, modules", [("matmul", ["matmul", "tf32_parts"]), ("attention", ["attention"])])
+@pytest.mark.parametrize(
+    "feature, modules", [("matmul", ["matmul", "operands", "tf32_parts"]), ("attention", ["attention"])]
+)
 def test_the_specification_judges_the_library(feature, modules):
     own = {name: text for module in modules for name, text in library()[f"refcompiler.kernels.{module}"].items()}
     seen = {}

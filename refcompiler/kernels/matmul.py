@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import refcompiler as triton
 import refcompiler.language as tl
@@ -11,9 +11,8 @@ from refcompiler.dialects.tile.dot import PRECISIONS
 from refcompiler.errors import LaunchError
 from refcompiler.ir.types import DTYPES, FLOATS8
 from refcompiler.kernels.arrays import empty, multiprocessors
-from refcompiler.kernels.tf32_parts import tf32_parts
+from refcompiler.kernels.operands import Operand, Product, copied, operand, prepared
 from refcompiler.kernels.tiles import configuration, narrow
-from refcompiler.kernels.transpose import transpose
 from refcompiler.runtime import ArrayInfo, describe, native_arch
 from refcompiler.target import DEFAULT_TARGET, target
 
@@ -207,92 +206,8 @@ def add_splits(
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 MULTIPLIED = ("f16", "bf16", "f32", "i8", *(dtype.name for dtype in FLOATS8))  # dtypes of operands
-THREE_PRODUCTS = ("tf32x3", "bf16x3", "bf16x6")  # precisions that three products in tf32 serve
-WORTH_A_COPY = 512  # rows and columns from which on an operand is read often enough to be copied first
 WARPGROUP_ROWS = 64  # of a tile, which its instructions take at a time
 ADDED_AT_A_TIME = 1024  # elements of partial products, by one program
-
-
-class Operand(NamedTuple):
-    """A matrix, or a batch of them: extents and strides in elements, the bytes of an element, and whether its address
-    is a multiple of 16."""
-
-    batches: int
-    rows: int
-    columns: int
-    stride_batch: int
-    stride_row: int
-    stride_column: int
-    item_bytes: int
-    aligned: bool
-
-    @property
-    def turned(self) -> bool:
-        """Whether its columns are the contiguous ones."""
-        return self.stride_column != 1 and self.stride_row == 1
-
-    @property
-    def stride(self) -> int:
-        """The distance of its contiguous rows or columns."""
-        return self.stride_column if self.turned else self.stride_row
-
-    @property
-    def transpose(self) -> Operand:
-        """Rows for columns."""
-        return self._replace(
-            rows=self.columns, columns=self.rows, stride_row=self.stride_column, stride_column=self.stride_row
-        )
-
-    @property
-    def is_box(self) -> bool:
-        """Whether a descriptor can describe it: contiguous rows or columns at multiples of 16 bytes."""
-        distances = [self.stride, *([self.stride_batch] if self.batches > 1 else [])]
-        contiguous = 1 in (self.stride_row, self.stride_column)
-        return contiguous and self.aligned and all(d >= 0 and d * self.item_bytes % 16 == 0 for d in distances)
-
-
-def operand(info: ArrayInfo, what: str) -> Operand:
-    """An array as a matrix. Raises LaunchError unless it has two axes, or three."""
-    if len(info.shape) not in (2, 3):
-        raise LaunchError("kernels.operands", f"{what} has shape {info.shape}; expected [M, K] or [batch, M, K]")
-    batches = info.shape[0] if len(info.shape) == 3 else 1
-    stride = info.strides[0] if batches > 1 else 0
-    (rows, columns), (stride_row, stride_column) = info.shape[-2:], info.strides[-2:]
-    item_bytes = DTYPES[info.dtype].itemsize
-    return Operand(batches, rows, columns, stride, stride_row, stride_column, item_bytes, info.divisible_by_16)
-
-
-class Product(NamedTuple):
-    """What is to be multiplied, and how."""
-
-    a: Any
-    b: Any
-    c: Any
-    bias: Any
-    x: Operand
-    y: Operand
-    z: Operand
-    given: dict[str, Any]  # constexprs and options of the launch
-    bias_of_rows: bool = False
-
-    @property
-    def are_boxes(self) -> bool:
-        """Whether descriptors can describe all three matrices."""
-        return bool(self.x.columns) and self.x.is_box and self.y.is_box and self.z.is_box
-
-    @property
-    def transpose(self) -> Product:
-        """The same, as the product of the transposes, (b^T a^T)^T."""
-        turned = (self.b, self.a, self.c, self.bias, self.y.transpose, self.x.transpose, self.z.transpose)
-        return Product(*turned, self.given, not self.bias_of_rows)
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        return self.x.rows, self.y.columns, self.x.columns
-
-    @property
-    def tiles(self) -> int:
-        return triton.cdiv(self.z.rows, self.given["BM"]) * triton.cdiv(self.z.columns, self.given["BN"])
 
 
 def _by_boxes(p: Product, programs: int) -> None:
@@ -340,51 +255,6 @@ def _in_batch(p: Product, splits: int) -> Product:
     x = p.x._replace(batches=splits, columns=depth, stride_batch=depth * p.x.stride_column)
     y = p.y._replace(batches=splits, rows=depth, stride_batch=depth * p.y.stride_row)
     return p._replace(x=x, y=y, z=p.z._replace(batches=splits))
-
-
-def _lying(array: Any, x: Operand, turned: bool, options: dict[str, Any]) -> tuple[Any, Operand]:
-    """An operand whose columns are the contiguous ones, or its rows: a copy, if it lies the other way without gaps."""
-    rows, columns = (x.columns, x.rows) if x.turned else (x.rows, x.columns)
-    if x.turned == turned or x.stride != columns or rows * x.item_bytes % 16:
-        return array, x
-    on = {name: options[name] for name in ("backend",) if name in options}
-    copy = transpose(array, empty(array, (columns, rows)), extents=(rows, columns), **on)
-    stride_row, stride_column = (rows, 1) if x.turned else (1, rows)
-    return copy, x._replace(stride_row=stride_row, stride_column=stride_column, aligned=True)
-
-
-def _arranged(p: Product, along_k: bool, options: dict[str, Any]) -> Product:
-    """The product of operands that are contiguous along K, as instructions of warpgroups on elements of other than 16
-    bits want them, or across it, where each multiply-add of a thread has its operands in registers of two banks."""
-    a, x = _lying(p.a, p.x, not along_k, options)
-    b, y = _lying(p.b, p.y, along_k, options)
-    return p._replace(a=a, b=b, x=x, y=y)
-
-
-def _in_tf32(p: Product, options: dict[str, Any]) -> Product:
-    """The product in tf32, three times as deep, of coarse and fine parts of the operands."""
-    on = {name: options[name] for name in ("backend",) if name in options}
-    (M, N, K), (x, y) = p.sizes, (p.x, p.y)
-    a = tf32_parts(p.a, M, K, x.stride_row, x.stride_column, True, **on)
-    b = tf32_parts(p.b, N, K, y.stride_column, y.stride_row, False, **on)
-    depth = describe(a).shape[1]
-    x = x._replace(columns=depth, stride_row=depth, stride_column=1, aligned=True)
-    y = y._replace(rows=depth, stride_row=1, stride_column=depth, aligned=True)
-    return p._replace(a=a, b=b, x=x, y=y)
-
-
-def _prepared(p: Product, dtype: str, precision: str, arch: str, options: dict[str, Any]) -> tuple[Product, str]:
-    """What to multiply, and in which precision: operands that are read often are copied first, if that pays."""
-    hopper = arch == "sm_90a"
-    if p.z.batches > 1 or min(p.z.rows, p.z.columns) < WORTH_A_COPY or not p.x.columns:
-        return p, precision
-    if hopper and dtype == "f32" and precision in THREE_PRODUCTS and p.z.is_box:
-        return _in_tf32(p, options), "tf32"
-    if p.are_boxes and dtype == "f32" and precision == "ieee":
-        return _arranged(p, False, options), precision
-    if p.are_boxes and hopper and (p.x.item_bytes == 1 or (dtype == "f32" and precision == "tf32")):
-        return _arranged(p, True, options), precision
-    return p, precision
 
 
 def _check_operands(a: ArrayInfo, b: ArrayInfo, x: Operand, y: Operand) -> None:
@@ -446,7 +316,8 @@ def matmul(
     arch = DEFAULT_TARGET.name if left.device is None else native_arch(left.device)
     programs = multiprocessors(left.device)
     product = Product(a, b, out, a if bias is None else bias, x, y, z, {})
-    product, precision = _prepared(product, left.dtype, precision, arch, options)
+    product, precision = prepared(product, left.dtype, precision, arch, options)
+    made, place = product.c, product.z
     boxes = target(arch).has_tma and product.are_boxes
     long = max(x.rows, y.columns), min(x.rows, y.columns)
     whole = options.get("SPLITS", 1) == 1
@@ -466,4 +337,6 @@ def matmul(
         _by_boxes(product, programs)
     else:
         _by_pointers(product)
+    if made is not out:
+        copied(made, place, out, z, options)
     return out
