@@ -118,6 +118,24 @@ def test_counters_stay_in_their_rings(start, count, limit, end, found):
     assert (added in ranges.exact) == (found is not None)
 
 
+@pytest.mark.parametrize(
+    ("start", "stop", "step", "found"),
+    [
+        (0, 16, 4, (0, 12)),  # the last index lies whole steps from the first
+        (2, 16, 4, (2, 14)),
+        (2, 15, 4, (2, 14)),
+        (2, 14, 4, (2, 10)),
+        (8, 8, 4, (8, 8)),
+        ("n", 16, 4, (-(2**31), 15)),
+        (0, "n", 4, (0, 2**31 - 4)),
+        (0, 16, "n", (-(2**31), 2**31 - 1)),
+    ],
+)
+def test_the_last_index_of_a_loop(start, stop, step, found):
+    func = parse_func(HEADER + f"for %0 in range({start}, {stop}, {step}) {{\n    yield\n  }}\n}}\n")
+    assert Ranges(func).of(func.body.ops[0].body.args[0]) == found
+
+
 # --- random expressions over integers: every claim must hold in every element
 _LEAVES = ("%r", "%c", "n", "m", "one", "3", "8", "-5", "16")
 _OPS = ("add", "sub", "mul", "div", "rem", "shl", "shr", "and", "or", "xor", "maximum", "minimum", "select")

@@ -231,6 +231,21 @@ def test_arrays_that_overlap_are_read_in_time(offset):
     np.testing.assert_array_equal(memory, expected)
 
 
+@pytest.mark.parametrize("policy", ["", "evict_first", "evict_last"])
+def test_copies_have_the_priority_of_the_load(policy):
+    @triton.jit
+    def kept(x, out, n, BLOCK: tl.constexpr, POLICY: tl.constexpr):
+        col = tl.arange(0, BLOCK)
+        for row in range(tl.program_id(0), n, tl.num_programs(0)):
+            v = tl.load(x + row * BLOCK + col, eviction_policy=POLICY)
+            tl.store(out + row * BLOCK + col, v + tl.max(v, axis=0))
+
+    signature, values = "x:*f32:16,out:*f32:16,n:i32", {"BLOCK": 512, "POLICY": policy}
+    done = kept.compile(signature=signature, constexprs=values, num_warps=2, arch="sm_90a")
+    assert {op.eviction for op in done.level("simt").walk() if op.name == "cp_async"} == {policy}
+    assert ("cp.async.cg.shared.global.L2::cache_hint" in done.asm["cuda"]) == bool(policy)
+
+
 def test_what_a_round_stores_is_not_read_ahead():
     assert "cp_async" not in ops(of_rows(shifted))
 

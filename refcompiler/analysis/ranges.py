@@ -78,7 +78,10 @@ class Ranges:
     def _loop(self, op: Op) -> None:
         start, stop, step = (self.of(v) for v in (op.start, op.stop, op.step))
         if step[0] > 0:
-            self.intervals[op.body.args[0]] = (start[0], max(start[0], stop[1] - 1))
+            last = stop[1] - 1
+            if start[0] == start[1] and step[0] == step[1]:  # the last index lies whole steps from the first
+                last -= (last - start[0]) % step[0]
+            self.intervals[op.body.args[0]] = (start[0], max(start[0], last))
         elif step[1] < 0:
             self.intervals[op.body.args[0]] = (min(start[1], stop[0] + 1), start[1])
         self._carried(op)

@@ -40,7 +40,7 @@ def layer_norm_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.conste
     row = tl.program_id(0).to(tl.int64) * stride
     col = tl.arange(0, BLOCK)
     mask = col < n
-    v = tl.load(x + row + col, mask=mask, other=0.0).to(tl.float32)
+    v = tl.load(x + row + col, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
     w = tl.load(weight + col, mask=mask).to(tl.float32)
     b = tl.load(bias + col, mask=mask).to(tl.float32)
     share = 1.0 / n
@@ -59,7 +59,7 @@ def layer_norm_rows_kernel(x, weight, bias, out, rows, stride, n, epsilon, BLOCK
     share = 1.0 / n
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         first = row.to(tl.int64) * stride
-        v = tl.load(x + first + col, mask=mask, other=0.0).to(tl.float32)
+        v = tl.load(x + first + col, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
         distance = tl.where(mask, v - tl.sum(v, axis=0) * share, 0.0)
         scale = tl.rsqrt(tl.sum(distance * distance, axis=0) * share + epsilon)
         if not HELD:
@@ -74,7 +74,7 @@ def layer_norm_long_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.c
     x += row
     out += row
     held = tl.arange(0, BLOCK)
-    v = tl.load(x + held).to(tl.float32)
+    v = tl.load(x + held, eviction_policy="evict_first").to(tl.float32)
     center = tl.sum(v, axis=0) * (1.0 / BLOCK)
     v -= center
     col = tl.arange(0, STEP)
@@ -82,7 +82,7 @@ def layer_norm_long_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.c
     squares = tl.zeros((STEP,), tl.float32)
     for start in range(BLOCK, n, STEP):
         mask = start + col < n
-        u = tl.load(x + start + col, mask=mask, other=0.0).to(tl.float32)
+        u = tl.load(x + start + col, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
         distance = tl.where(mask, u - center, 0.0)
         distances += distance
         squares += distance * distance
@@ -91,14 +91,14 @@ def layer_norm_long_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.c
     spread = (tl.sum(v * v, axis=0) + tl.sum(squares, axis=0)) * share - rest * rest
     scale = tl.rsqrt(spread + epsilon)
     y = (v - rest) * scale * tl.load(weight + held).to(tl.float32) + tl.load(bias + held).to(tl.float32)
-    tl.store(out + held, y)
+    tl.store(out + held, y, eviction_policy="evict_first")
     mean = center + rest
     for start in range(BLOCK, n, STEP):
         mask = start + col < n
-        u = tl.load(x + start + col, mask=mask).to(tl.float32)
+        u = tl.load(x + start + col, mask=mask, eviction_policy="evict_first").to(tl.float32)
         w = tl.load(weight + start + col, mask=mask).to(tl.float32)
         b = tl.load(bias + start + col, mask=mask).to(tl.float32)
-        tl.store(out + start + col, (u - mean) * scale * w + b, mask=mask)
+        tl.store(out + start + col, (u - mean) * scale * w + b, mask=mask, eviction_policy="evict_first")
 
 
 def layer_norm(x: Any, weight: Any, bias: Any, out: Any, epsilon: float = 1e-5, **options: Any) -> Any:

@@ -10,6 +10,7 @@ from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
 from refcompiler.kernels.rows import extent, programs, row_configuration
 
 TUNED = {
+    (4, 4096): {"num_warps": 16},
     (4, 8192): {"num_warps": 16, "maxnreg": 64},
     (2, 16384): {"num_warps": 16, "maxnreg": 64},
     (4, 32768): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
@@ -17,7 +18,6 @@ TUNED = {
     (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
 }
 WHOLE = {
-    (4, 4096): {"ROWS": 2, "num_warps": 16, "num_stages": 3},
     (2, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
     (2, 65536): {"RESIDENT": 1, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
     (4, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
@@ -30,7 +30,7 @@ def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * stride
     col = tl.arange(0, BLOCK)
     mask = col < n
-    v = tl.load(x + row + col, mask=mask, other=0.0).to(tl.float32)
+    v = tl.load(x + row + col, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
     w = tl.load(weight + col, mask=mask).to(tl.float32)
     scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
     tl.store(out + row + col, v * scale * w, mask=mask)
@@ -44,7 +44,7 @@ def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.con
         w = tl.load(weight + col, mask=mask)
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         first = row.to(tl.int64) * stride
-        v = tl.load(x + first + col, mask=mask, other=0.0).to(tl.float32)
+        v = tl.load(x + first + col, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
         scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
         if not HELD:
             w = tl.load(weight + col, mask=mask)
@@ -57,20 +57,20 @@ def rms_norm_long_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr
     x += row
     out += row
     held = tl.arange(0, BLOCK)
-    v = tl.load(x + held).to(tl.float32)
+    v = tl.load(x + held, eviction_policy="evict_first").to(tl.float32)
     col = tl.arange(0, STEP)
     squares = tl.zeros((STEP,), tl.float32)
     for start in range(BLOCK, n, STEP):
-        u = tl.load(x + start + col, mask=start + col < n, other=0.0).to(tl.float32)
+        u = tl.load(x + start + col, mask=start + col < n, other=0.0, eviction_policy="evict_last").to(tl.float32)
         squares += u * u
     total = tl.sum(v * v, axis=0) + tl.sum(squares, axis=0)
     scale = tl.rsqrt(total * (1.0 / n) + epsilon)
-    tl.store(out + held, v * scale * tl.load(weight + held).to(tl.float32))
+    tl.store(out + held, v * scale * tl.load(weight + held).to(tl.float32), eviction_policy="evict_first")
     for start in range(BLOCK, n, STEP):
         mask = start + col < n
-        u = tl.load(x + start + col, mask=mask).to(tl.float32)
+        u = tl.load(x + start + col, mask=mask, eviction_policy="evict_first").to(tl.float32)
         w = tl.load(weight + start + col, mask=mask).to(tl.float32)
-        tl.store(out + start + col, u * scale * w, mask=mask)
+        tl.store(out + start + col, u * scale * w, mask=mask, eviction_policy="evict_first")
 
 
 def rms_norm(x: Any, weight: Any, out: Any, epsilon: float = 1e-6, **options: Any) -> Any:

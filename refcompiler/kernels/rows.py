@@ -20,8 +20,9 @@ Tuned = Mapping[tuple[int, int], Mapping[str, int]]
 
 
 def extent(columns: int, block: int) -> Any:
-    """The columns as an argument: where they fill the block a number of compile time, so that no access is masked."""
-    return triton.constexpr(columns) if columns == block else columns
+    """The columns as an argument: where they fill the block, or blocks, a number of compile time, so that no access is
+    masked; not for every other number, as each takes a kernel of its own."""
+    return triton.constexpr(columns) if columns == block or columns & (columns - 1) == 0 else columns
 
 
 def row_configuration(

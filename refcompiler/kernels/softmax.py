@@ -28,7 +28,7 @@ def softmax_kernel(x, out, stride, n, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64) * stride
     col = tl.arange(0, BLOCK)
     mask = col < n
-    v = tl.load(x + row + col, mask=mask, other=-float("inf")).to(tl.float32)
+    v = tl.load(x + row + col, mask=mask, other=-float("inf"), eviction_policy="evict_last").to(tl.float32)
     e = tl.exp2((v - tl.max(v, axis=0)) * 1.4426950408889634)
     tl.store(out + row + col, e * (1.0 / tl.sum(e, axis=0)), mask=mask)
 
@@ -39,7 +39,7 @@ def softmax_rows_kernel(x, out, rows, stride, n, BLOCK: tl.constexpr):
     mask = col < n
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         first = row.to(tl.int64) * stride
-        v = tl.load(x + first + col, mask=mask, other=-float("inf")).to(tl.float32)
+        v = tl.load(x + first + col, mask=mask, other=-float("inf"), eviction_policy="evict_last").to(tl.float32)
         e = tl.exp2((v - tl.max(v, axis=0)) * 1.4426950408889634)
         tl.store(out + first + col, e * (1.0 / tl.sum(e, axis=0)), mask=mask)
 
@@ -50,12 +50,13 @@ def softmax_long_kernel(x, out, stride, n, BLOCK: tl.constexpr, STEP: tl.constex
     x += row
     out += row
     held = tl.arange(0, BLOCK)
-    v = tl.load(x + held).to(tl.float32)
+    v = tl.load(x + held, eviction_policy="evict_first").to(tl.float32)
     col = tl.arange(0, STEP)
     largest = tl.full((STEP,), -float("inf"), tl.float32)
     total = tl.zeros((STEP,), tl.float32)
     for start in range(BLOCK, n, STEP):
-        u = tl.load(x + start + col, mask=start + col < n, other=-float("inf")).to(tl.float32)
+        mask = start + col < n
+        u = tl.load(x + start + col, mask=mask, other=-float("inf"), eviction_policy="evict_last").to(tl.float32)
         distance = tl.where(u == largest, 0.0, u - largest)
         e = tl.exp2(tl.abs(distance) * -1.4426950408889634)
         total = tl.where(u > largest, total * e + 1.0, total + e)
@@ -64,11 +65,12 @@ def softmax_long_kernel(x, out, stride, n, BLOCK: tl.constexpr, STEP: tl.constex
     e = tl.exp2((v - m) * 1.4426950408889634)
     rest = total * tl.exp2((largest - m) * 1.4426950408889634)
     scale = 1.0 / (tl.sum(e, axis=0) + tl.sum(rest, axis=0))
-    tl.store(out + held, e * scale)
+    tl.store(out + held, e * scale, eviction_policy="evict_first")
     for start in range(BLOCK, n, STEP):
         mask = start + col < n
-        u = tl.load(x + start + col, mask=mask).to(tl.float32)
-        tl.store(out + start + col, tl.exp2((u - m) * 1.4426950408889634) * scale, mask=mask)
+        u = tl.load(x + start + col, mask=mask, eviction_policy="evict_first").to(tl.float32)
+        y = tl.exp2((u - m) * 1.4426950408889634) * scale
+        tl.store(out + start + col, y, mask=mask, eviction_policy="evict_first")
 
 
 def softmax(x: Any, out: Any, **options: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refcompiler.dialects.simt.ptx import POLICIES
 from refcompiler.dialects.simt.registers import SIMT, count_of, registers
 from refcompiler.dialects.tile.memory import pointee
 from refcompiler.ir.core import Func, Op, Value
@@ -24,9 +25,6 @@ _STORES = {
     "evict_last": "global.L1::evict_last.L2::cache_hint",
 }
 PTX_ACCESSES = {"ld_global": _LOADS, "st_global": _STORES}
-# The last operand of an access with a cache hint: what `createpolicy.fractional.L2::evict_first.b64 _, 1.0` gives on
-# sm_80 to sm_100.
-PTX_POLICIES = {"evict_first": "0x12F0000000000000", "evict_last": "0x14F0000000000000"}
 
 
 def ptx_flag(op: Op) -> str | None:
@@ -43,7 +41,7 @@ def _dtype(element) -> DType | None:
 
 def ptx_policy(flag: str) -> str:
     """What follows the other operands of an access with this flag."""
-    return f", {PTX_POLICIES[flag]}" if flag in PTX_POLICIES else ""
+    return f", {POLICIES[flag]}" if flag in POLICIES else ""
 
 
 class LdGlobal(Op, name="ld_global", effects={"read"}, levels=SIMT):

@@ -35,10 +35,21 @@ _BARRIER = ("barrier", "shared")
 _WAIT = "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [{0}], {1}; @!done bra again; }"
 
 
-def _cp_async(size: int) -> Instruction:
+# The last operand of an access with a cache hint for L2: what `createpolicy.fractional.L2::evict_first.b64 _, 1.0`
+# gives on sm_80 to sm_100.
+POLICIES = {"evict_first": "0x12F0000000000000", "evict_last": "0x14F0000000000000"}
+
+
+def _cp_async(size: int, eviction: str = "") -> Instruction:
     level = "cg" if size == 16 else "ca"  # only copies of 16 bytes may leave the first cache out
-    text = f"cp.async.{level}.shared.global [{{0}}], [{{1}}], {size}, {{2}};"
-    return Instruction(f"cp_async_{size}", text, (("to", "shared"), ("from", "global"), ("bytes", "word")))
+    hint, policy = (".L2::cache_hint", f", {POLICIES[eviction]}") if eviction else ("", "")
+    text = f"cp.async.{level}.shared.global{hint} [{{0}}], [{{1}}], {size}, {{2}}{policy};"
+    return Instruction(cp_async_name(size, eviction), text, (("to", "shared"), ("from", "global"), ("bytes", "word")))
+
+
+def cp_async_name(size: int, eviction: str) -> str:
+    """Of the instruction that copies ``size`` bytes with this priority in L2."""
+    return f"cp_async_{size}_{eviction}" if eviction else f"cp_async_{size}"
 
 
 def _tma(word: str, rank: int) -> Instruction:
@@ -70,7 +81,7 @@ def _st_async(size: int, kind: str) -> Instruction:
 INSTRUCTIONS = {
     i.name: i
     for i in (
-        *(_cp_async(size) for size in (4, 8, 16)),
+        *(_cp_async(size, eviction) for size in (4, 8, 16) for eviction in ("", *POLICIES)),
         _st_async(4, "word"),
         _st_async(8, "long"),
         Instruction(

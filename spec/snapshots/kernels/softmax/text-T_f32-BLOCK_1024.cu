@@ -10,6 +10,41 @@ static __device__ __forceinline__ void load(R* to, const T* from) {
     for (int i = 0; i < N; ++i) to[i] = v.element[i];
 }
 
+template <typename T>
+static __device__ __forceinline__ T load_evict_last_if(bool mask, const T* from, T value) {
+    if constexpr (sizeof(T) == 1) {
+        unsigned short bits[1] = {};
+        memcpy(bits, &value, 1);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.L1::evict_last.L2::cache_hint.u8 %0, [%1], 0x14F0000000000000; }" : "+h"(bits[0]) : "l"(from), "r"((int)mask) : "memory");
+        memcpy(&value, bits, 1);
+    }
+    if constexpr (sizeof(T) == 2) {
+        unsigned short bits[1] = {};
+        memcpy(bits, &value, 2);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.L1::evict_last.L2::cache_hint.b16 %0, [%1], 0x14F0000000000000; }" : "+h"(bits[0]) : "l"(from), "r"((int)mask) : "memory");
+        memcpy(&value, bits, 2);
+    }
+    if constexpr (sizeof(T) == 4) {
+        unsigned bits[1] = {};
+        memcpy(bits, &value, 4);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.L1::evict_last.L2::cache_hint.b32 %0, [%1], 0x14F0000000000000; }" : "+r"(bits[0]) : "l"(from), "r"((int)mask) : "memory");
+        memcpy(&value, bits, 4);
+    }
+    if constexpr (sizeof(T) == 8) {
+        unsigned bits[2] = {};
+        memcpy(bits, &value, 8);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.L1::evict_last.L2::cache_hint.v2.b32 {%0, %1}, [%2], 0x14F0000000000000; }" : "+r"(bits[0]), "+r"(bits[1]) : "l"(from), "r"((int)mask) : "memory");
+        memcpy(&value, bits, 8);
+    }
+    if constexpr (sizeof(T) == 16) {
+        unsigned bits[4] = {};
+        memcpy(bits, &value, 16);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.L1::evict_last.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], 0x14F0000000000000; }" : "+r"(bits[0]), "+r"(bits[1]), "+r"(bits[2]), "+r"(bits[3]) : "l"(from), "r"((int)mask) : "memory");
+        memcpy(&value, bits, 16);
+    }
+    return value;
+}
+
 extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     const float* x,
     float* out,
@@ -24,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
         mask[r] = tid + 128 * r < n;
-        x_value[r] = mask[r] ? x_ptr[128 * r] : __int_as_float(0xff800000);
+        x_value[r] = load_evict_last_if(mask[r], x_ptr + 128 * r, (float)__int_as_float(0xff800000));
     }
     float largest[4];
     #pragma unroll
