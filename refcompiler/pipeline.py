@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from refcompiler import config
@@ -38,6 +38,10 @@ from refcompiler.passes.specialize_warps import specialize_warps
 from refcompiler.passes.sum_products import sum_products
 from refcompiler.passes.unwrap_indices import unwrap_indices
 from refcompiler.remarks import Remark, recording
+from refcompiler.target import LEAST_SHARED_BYTES
+
+_AHEAD = ("ring", "stages", "bulk_store")  # what passes put into shared memory to have it there in time
+_PARTS = 8  # of shared memory, of which they do without one more until the kernel fits
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,27 @@ class Options:
 @dataclass(frozen=True)
 class Context:
     """What every pass may ask: the options, and the target where one is chosen; ``remarks``, where somebody wants
-    them, receives what passes did and left."""
+    them, receives what passes did and left; ``spared_bytes`` of shared memory are not for what passes have ahead."""
 
     options: Options = field(default_factory=Options)
     target: Any = None
     remarks: list[Remark] | None = None
+    spared_bytes: int = 0
 
     @property
     def num_warps(self) -> int:
         return self.options.num_warps
+
+    @property
+    def shared_room(self) -> int:
+        """The bytes of shared memory in which passes may have things ahead, beside what they know of exchanges."""
+        return (self.target.shared_bytes_per_block if self.target else LEAST_SHARED_BYTES) - self.spared_bytes
+
+    def sparing(self, func: Func) -> Context | None:
+        """What to compile in when there was no room for ``func``, laid out; None where it has nothing ahead."""
+        if not any(op.name in _AHEAD for op in func.walk()):
+            return None
+        return replace(self, spared_bytes=self.spared_bytes + (self.shared_room + self.spared_bytes) // _PARTS)
 
 
 TILE = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from refcompiler.errors import CompileError, LaunchError
 
 KIB = 1024
+LEAST_SHARED_BYTES = 99 * KIB  # of a block, which every target has
 RESIDENT = 128  # programs that run at a time where there is no GPU: less than those have multiprocessors for
 WARP_SIZE = 32
 

@@ -6,6 +6,7 @@ import pytest
 
 import refcompiler as triton
 import refcompiler.language as tl
+from refcompiler import simulator
 from refcompiler.analysis.register_plan import RegisterPlan
 from refcompiler.target import target
 
@@ -383,3 +384,28 @@ def test_rows_that_no_tensor_map_describes(stride):
     kernel = strided[(1,)](a, b, c, stride, 64, 64, 64, **options)
     assert "tma_load" in kernel.asm["simt"]
     np.testing.assert_array_equal(c, product(a if stride else np.tile(a[:1], (64, 1)), b))
+
+
+@triton.jit
+def sums_of_products(a, b, c, out, K, B: tl.constexpr):
+    """What comes after the loop takes shared memory, which is known only when all blocks have layouts."""
+    i = tl.arange(0, 128)
+    left = tl.make_tensor_descriptor(a, [128, K], [K, 1], [128, B])
+    right = tl.make_tensor_descriptor(b, [K, 128], [128, 1], [B, 128])
+    x = tl.load(c + i[:, None] * 128 + i[None, :])
+    total = tl.zeros((128, 128), tl.float32)
+    for k in range(0, K, B):
+        total = tl.dot(left.load([0, k]), right.load([k, 0]), total)
+    total = tl.dot(x, total.to(tl.bfloat16), total)
+    tl.store(out + i[None, :] * 128 + i[:, None], total)
+
+
+def test_what_is_ahead_leaves_room_for_exchanges():
+    signature = "a:*bf16:16,b:*bf16:16,c:*bf16:16,out:*f32:16,K:i32:16"
+    made = compiled(sums_of_products, {"num_warps": 4, "num_stages": 5}, {"B": 64}, signature)
+    simt = made.level("simt")
+    assert "tma_load" in {op.name for op in simt.walk()}
+    a, b, c, out = numbers(128, 128) // 3, numbers(128, 128), numbers(128, 128), np.zeros((128, 128), np.float32)
+    simulator.run(simt, (1,), {"a": a, "b": b, "c": c, "out": out, "K": 128}, count=False)
+    total = product(a, b)
+    assert (out == (total + c.astype(np.float64) @ total).T).all()

@@ -21,7 +21,6 @@ from refcompiler.remarks import Refusal, remark
 
 STEP = "copy_ahead"  # the pass that remarks are of
 COPY_BYTES = (16, 8, 4)  # of one asynchronous copy, the widest first
-LEAST_SHARED_BYTES = 99 << 10  # what every target has
 OTHER_BYTES = 16 << 10  # left to exchanges in the loop
 LEAST_BYTES = 2 << 10  # of a block that is worth copying ahead
 EXCHANGES = frozenset({"reduce", "scan", "gather", "butterfly", "convert_layout"})  # threads wait for one another
@@ -178,8 +177,7 @@ class _Planner:
 
     def stages(self, wanted: int, fetches: list[Fetch], loop: For) -> int:
         """As many as wanted, and as there is room for beside those of loops inside."""
-        target = self.context.target
-        room = (target.shared_bytes_per_block if target else LEAST_SHARED_BYTES) - OTHER_BYTES
+        room = self.context.shared_room - OTHER_BYTES
         room -= sum(self.plans[op].bytes for op in loop.body.walk() if op in self.plans)
         return max(0, min(wanted, room // sum(f.bytes for f in fetches)))
 

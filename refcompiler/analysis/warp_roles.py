@@ -301,7 +301,7 @@ class _Planner:
 
     def room(self, stores: set[Op]) -> int:
         """The shared memory for rings, in bytes."""
-        return self.context.target.shared_bytes_per_block - self.bytes_besides(stores)
+        return self.context.shared_room - self.bytes_besides(stores)
 
     def bytes_besides(self, stores: set[Op]) -> int:
         """The shared memory that what happens outside of the rings takes at least, in bytes."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from refcompiler.dialects.simt.tensor_maps import Unmappable
-from refcompiler.errors import InternalError, LaunchError
+from refcompiler.errors import CompileError, InternalError, LaunchError, TileSpecError
 from refcompiler.frontend import Compiled
 from refcompiler.ir import Func, print_func
 from refcompiler.ir.types import FLOATS8, DType, PointerType
@@ -69,6 +69,7 @@ class CompiledKernel:
         self.asm = Stages(self._stage)
         self._lock = threading.RLock()
         self.levels: dict[str, Func] = {}
+        self.spared_bytes = 0  # of shared memory, which passes leave to what cannot do without it
         self.serialized: Remark | None = None  # said of machine code that was given up
 
     def __repr__(self) -> str:
@@ -81,7 +82,7 @@ class CompiledKernel:
         from refcompiler import pipeline
         from refcompiler.target import target
 
-        return pipeline.Context(self.options, target(self.arch))
+        return pipeline.Context(self.options, target(self.arch), spared_bytes=self.spared_bytes)
 
     def level(self, name: str) -> Func:
         """The function at a stage of the pipeline: "tile_opt", "laid_out" or "simt"."""
@@ -94,9 +95,24 @@ class CompiledKernel:
                 elif name == "laid_out":
                     made = pipeline.lay_out(self.level("tile_opt"), self.context)
                 else:
-                    made = pipeline.lower(self.level("laid_out"), self.context)
+                    made = self._lowered()
                 self.levels[name] = made
             return self.levels[name]
+
+    def _lowered(self) -> Func:
+        """The function for threads, with less ahead where shared memory is too short for what passes wanted."""
+        from refcompiler import pipeline
+
+        try:
+            return pipeline.lower(self.level("laid_out"), self.context)
+        except CompileError as error:
+            context = self.context.sparing(self.level("laid_out"))
+            if error.id != "target.shared_memory" or context is None:
+                raise
+        self.spared_bytes = context.spared_bytes
+        self.levels.pop("laid_out")
+        self.asm = Stages(self._stage)  # all stages are of one program
+        return self._lowered()
 
     def _stage(self, stage: str) -> Any:
         if stage == "tile":
@@ -151,6 +167,8 @@ class CompiledKernel:
 
         if self.func.level != "tile":
             return ()
+        with contextlib.suppress(TileSpecError):  # what does not fit is compiled once more
+            self.level("simt")
         context = replace(self.context, remarks=[])
         pipeline.lay_out(pipeline.optimize(self.func, context), context)
         found = context.remarks

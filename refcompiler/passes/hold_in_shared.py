@@ -16,7 +16,6 @@ ACCESS_BYTES = 16
 REGISTER_BYTES = 4
 MOST_REGISTERS = 16  # of each thread that may be held throughout a loop, or an eighth of what it can have
 REGISTERS = 1 << 16  # of a multiprocessor
-LEAST_SHARED_BYTES = 99 << 10  # what every target has
 OTHER_BYTES = 16 << 10  # left to exchanges
 
 
@@ -26,8 +25,7 @@ def hold_in_shared(func: Func, context: Any) -> None:
 
     Products have their own places for what they multiply: loops with one stay as they are.
     """
-    target = context.target
-    room = (target.shared_bytes_per_block if target else LEAST_SHARED_BYTES) - OTHER_BYTES
+    room = context.shared_room - OTHER_BYTES
     room -= sum(op.result.type.nbytes for op in func.walk() if op.name == "stages")
     _block(func.body, context, room, func.attrs["num_warps"] * 32)
 
