@@ -164,8 +164,7 @@ def _check_names(benchmark: model.Benchmark, document: Document, path: Path) -> 
     for entry in oracle.values.values():
         for text in (entry.value, entry.written, entry.unspecified):
             check_expression(text, every, document, (*path, "oracle"))
-    for block in (benchmark.numerics, *benchmark.numerics.outputs.values()):
-        check_numerics(block, every, document, path)
+    check_numerics(benchmark.numerics, every, document, (*path, "numerics"))
 
 
 def _check_array(name: str, arrays: Mapping[str, model.Argument], document: Document, path: Path) -> None:

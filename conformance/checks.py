@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from conformance import output, ssa
 from conformance.adapters import Counted, Rejected, Transformed, Unsupported, Valid
-from conformance.calls import call_arguments, make_arrays
-from conformance.execution import Outcome, _refused, _valid, bound
+from conformance.calls import call_arguments
+from conformance.execution import Outcome, _refused, _valid, arrays_of, bound
 from conformance.expressions import evaluate
 from conformance.instances import Instance
 from conformance.snapshots import snapshot_path
@@ -102,7 +102,7 @@ def check_counts(session: Session, instance: Instance) -> Outcome:
     answer = _valid(session, session.compile(call.request()))
     if not isinstance(answer, Valid):
         return answer
-    arrays = make_arrays(call, budget.inputs, instance.id, aligned=True)
+    arrays = arrays_of(call, budget.inputs, instance.id, aligned=True)
     counted = session.adapter.count(answer, call.grid, call_arguments(call, arrays, {}))
     if not isinstance(counted, Counted):
         return _refused(session, counted, {})

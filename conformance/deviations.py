@@ -46,7 +46,7 @@ def load_deviations(folder: Path, targets: Sequence[str]) -> list[Deviation]:
     for target in targets:
         path = folder / f"{target}.yaml"
         if path.is_file():
-            document = yaml_text.read(path.name, path.read_text(encoding="utf-8"))
+            document = yaml_text.load(path, path.name)
             if not isinstance(document.data, list):
                 raise document.error("deviation.value", "expected a list of deviations", ())
             found += [_entry(document, i, target) for i in range(len(document.data))]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST = 600  # characters of a message that are shown
+WINDOW = 160  # characters of a line of text that are shown
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -34,14 +37,22 @@ class SpecError(Exception):
         if self.mark is not None:
             where = f"{self.file}:{self.mark.line}:{self.mark.col}"
         head = f"{where}: " if where else ""
-        parts = [f"{head}error[{self.id}]: {self.message}"]
+        parts = [f"{head}error[{self.id}]: {_shortened(self.message)}"]
         if self.mark is not None and self.line_text:
-            room = max(1, min(self.mark.width, len(self.line_text) - self.mark.col + 1))
-            pad = "".join(c if c == "\t" else " " for c in self.line_text[: self.mark.col - 1])
-            parts += [f"   {self.line_text}", f"   {pad}{'^' * room}"]
+            first = max(0, self.mark.col - 1 - WINDOW // 2) if len(self.line_text) > WINDOW else 0
+            shown, col = self.line_text[first : first + WINDOW], self.mark.col - first
+            room = max(1, min(self.mark.width, len(shown) - col + 1))
+            pad = "".join(c if c == "\t" else " " for c in shown[: col - 1])
+            parts += [f"   {shown}", f"   {pad}{'^' * room}"]
         if self.hint:
             parts.append(f"   help: {self.hint}")
         return "\n".join(parts)
 
     def __str__(self) -> str:
         return self.render()
+
+
+def _shortened(message: str) -> str:
+    """Both ends of a message that quotes a long text."""
+    half = LONGEST // 2
+    return message if len(message) <= LONGEST else f"{message[:half]} ... {message[-half:]}"

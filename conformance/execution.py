@@ -28,9 +28,22 @@ Outcome = tuple[str, str, dict[str, Any]]
 def bound(program: model.Program, params: Mapping[str, Any], *, shapes: bool = True) -> BoundCall:
     """`calls.bind`, with mistakes in the YAML as Unjudgeable."""
     try:
-        return bind(program, params, shapes=shapes)
+        call = bind(program, params, shapes=shapes)
+        if shapes:
+            call.names()  # which gives scalars their types
+        return call
     except (ExpressionError, TypeError, ValueError, ArithmeticError) as e:
         raise Unjudgeable(f"the call cannot be built: {type(e).__name__}: {e}") from e
+
+
+def arrays_of(
+    call: BoundCall, inputs: Mapping[str, str], seed: str, *, aligned: bool = False
+) -> dict[str, GuardedArray]:
+    """`calls.make_arrays`, with mistakes in the YAML as Unjudgeable."""
+    try:
+        return make_arrays(call, inputs, seed, aligned=aligned)
+    except (ExpressionError, TypeError, ValueError, ArithmeticError, MemoryError) as e:
+        raise Unjudgeable(f"the arrays cannot be made: {type(e).__name__}: {e}") from e
 
 
 def run_oracle(session: Session, instance: Instance) -> Outcome:
@@ -57,7 +70,7 @@ def run_once(session: Session, instance: Instance, params: Mapping[str, Any], se
     if not session.info.runs:
         fields["kind"] = "compile"
         return "pass", f"compiled only: {session.info.why_not}", fields
-    arrays = make_arrays(call, instance.inputs, seed)
+    arrays = arrays_of(call, instance.inputs, seed)
     initial = {n: a.initial for n, a in arrays.items()}
     outputs = {n: initial[n] for n in case.program.outputs}
     names = call.names()
@@ -131,7 +144,7 @@ def _stale(array: GuardedArray, refs: Mapping[str, Any], output: str) -> str | N
 
 def _repeat(session: Session, case: model.Case, call, compiled, instance, seed, first) -> tuple[str, str]:
     """A second run on the same inputs must give the same bits."""
-    again = make_arrays(call, instance.inputs, seed)
+    again = arrays_of(call, instance.inputs, seed)
     answer = session.adapter.run(compiled, call.launch_grid, call_arguments(call, again, case.arguments))
     if isinstance(answer, (Rejected, Unsupported)):
         return "fail", f"the second run was refused: {answer.message}"
@@ -171,7 +184,7 @@ def run_unpredictable(session: Session, instance: Instance) -> Outcome:
         return compiled
     if not session.info.runs:
         return "pass", f"compiled only: {session.info.why_not}", {"kind": "compile"}
-    arrays = make_arrays(call, instance.inputs, instance.id)
+    arrays = arrays_of(call, instance.inputs, instance.id)
     answer = session.adapter.run(compiled, call.launch_grid, call_arguments(call, arrays, case.arguments))
     if isinstance(answer, Unsupported):
         return _refused(session, answer, {})
@@ -192,7 +205,7 @@ def run_negative(session: Session, instance: Instance) -> Outcome:
     answer = session.compile(call.request())
     if not isinstance(answer, Valid) or case.expect.phase not in model.PHASES_OF_A_RUN:
         return judge_rejection(answer, expect, call.source)
-    arrays = make_arrays(call, instance.inputs, instance.id)
+    arrays = arrays_of(call, instance.inputs, instance.id)
     ran = session.adapter.run(answer, call.launch_grid, call_arguments(call, arrays, case.arguments))
     outcome = judge_rejection(ran, expect, call.source)
     if outcome[0] == "pass":

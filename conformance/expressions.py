@@ -17,6 +17,9 @@ import numpy as np
 
 from conformance.dtypes import DTYPES
 
+DEEPEST = 200  # of the levels of an expression
+MOST_BITS = 4096  # of an integer that ** or << gives
+
 
 class ExpressionError(Exception):
     """An expression that cannot be read or evaluated; `col` is the 0-based offset in its text."""
@@ -86,6 +89,18 @@ def _floor_div(a: Any, b: Any) -> Any:
     return a // b
 
 
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int) and abs(a) > 1 and b * abs(a).bit_length() > MOST_BITS:
+        raise OverflowError(f"the power has more than {MOST_BITS} bits")
+    return operator.pow(a, b)
+
+
+def _shift(a: Any, b: Any) -> Any:
+    if isinstance(b, int) and b > MOST_BITS:
+        raise OverflowError(f"the shift is by more than {MOST_BITS} bits")
+    return operator.lshift(a, b)
+
+
 BINARY: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -93,8 +108,8 @@ BINARY: dict[type, Callable[..., Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: _floor_div,
     ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
+    ast.Pow: _power,
+    ast.LShift: _shift,
     ast.RShift: operator.rshift,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
@@ -132,13 +147,15 @@ def parse(text: str) -> ast.expr:
         body = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as e:
         raise ExpressionError(f"not an expression: {e.msg}", max(0, (e.offset or 1) - 1)) from None
-    except ValueError as e:
+    except (ValueError, RecursionError, MemoryError) as e:
         raise ExpressionError(f"not an expression: {e}") from None
     _check(body)
     return body
 
 
-def _check(node: ast.AST) -> None:
+def _check(node: ast.AST, depth: int = 0) -> None:
+    if depth > DEEPEST:
+        raise _error(f"an expression has at most {DEEPEST} levels", node)
     allowed = (
         ast.Constant,
         ast.Name,
@@ -162,7 +179,7 @@ def _check(node: ast.AST) -> None:
     if isinstance(node, ast.Call):
         _check_call(node)
         for child in (*node.args, *node.keywords):
-            _check(child)
+            _check(child, depth + 1)
         return
     if not isinstance(node, allowed):
         raise _error(f"{type(node).__name__} is not allowed in an expression", node)
@@ -171,7 +188,7 @@ def _check(node: ast.AST) -> None:
     if isinstance(node, ast.Compare) and any(type(op) not in COMPARE for op in node.ops):
         raise _error("comparison is not allowed", node)
     for child in ast.iter_child_nodes(node):
-        _check(child)
+        _check(child, depth + 1)
 
 
 def _check_call(node: ast.Call) -> None:
@@ -205,7 +222,7 @@ def evaluate(text: str | float, env: Mapping[str, Any]) -> Any:
         return text
     try:
         return _eval(parse(text), env)
-    except (TypeError, ValueError, ArithmeticError, LookupError) as e:
+    except (TypeError, ValueError, ArithmeticError, LookupError, MemoryError) as e:
         raise ExpressionError(f"{text} has no value: {e}") from e
 
 

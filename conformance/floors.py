@@ -29,7 +29,7 @@ def read_floors(spec: Path) -> dict[str, dict[str, int]]:
     path = spec / FILE
     if not path.is_file():
         return {}
-    document = yaml_text.read(path.name, path.read_text(encoding="utf-8"))
+    document = yaml_text.load(path, path.name)
     table: Any = document.data
     if not isinstance(table, dict):
         raise document.error("floors.value", "expected a mapping from target to tier to count", ())

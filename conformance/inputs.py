@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -94,7 +95,11 @@ def fill(
 
 def check_inputs(text: str) -> set[str]:
     """Names of parameters a set uses; raises InputError when it is not a set."""
-    _, args = _call(text)
+    name, args = _call(text)
+    try:
+        inspect.signature(SETS[name]).bind(None, *args)
+    except TypeError as e:
+        raise InputError(f"in {text!r}: {e}") from None
     try:
         used = {n for a in args for n in expressions.names(a)}
     except expressions.ExpressionError as e:
@@ -250,6 +255,8 @@ def random(t: Target) -> np.ndarray:
 @input_set
 def uniform(t: Target, lo: float, hi: float) -> np.ndarray:
     """Uniform in [lo, hi)."""
+    if not lo <= hi:
+        raise InputError(f"uniform({lo}, {hi}): the first limit is above the second one")
     return lo + (hi - lo) * t.uniform()
 
 

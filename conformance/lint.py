@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
+import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,9 +13,12 @@ from conformance import expressions, model
 from conformance.dtypes import DTYPES
 from conformance.errors import SpecError
 from conformance.inputs import InputError, check_inputs
+from conformance.instances import format_value
 from conformance.model import MODIFIERS
 from conformance.signatures import PLACEHOLDER, defaults, parameters, source_level, substitute
 from conformance.yaml_text import Document, Path
+
+MOST_INSTANCES = 10_000  # of a case
 
 
 def check_feature(feature: model.Feature, document: Document) -> None:
@@ -60,6 +65,7 @@ def check_suite(features: Iterable[model.Feature]) -> list[SpecError]:
                         f"case {c.id!r} expects {c.expect.id}, and there is no such clause",
                         f.file,
                         c.mark,
+                        pathlib.Path(f.file).read_text(encoding="utf-8") if pathlib.Path(f.file).is_file() else "",
                     )
                 )
     return errors
@@ -107,10 +113,11 @@ def _check_case(feature: model.Feature, case: model.Case, document: Document, pa
             check_expression(strategy, None, document, (*path, "hypothesis", "draw", n), draw=True)
         names |= set(case.hypothesis.draw)
     check_expression(case.where, names, document, (*path, "where"))
+    _check_axes(case, document, path)
     _check_program(case, names, document, path, valid)
     _check_inputs(case, names, document, path, valid)
     if valid:
-        _check_oracle(case, names, document, path)
+        _check_oracle(case, names, document, path, is_draft=feature.status == "draft")
     elif case.expect.phase in ("parse", "type") and not case.expect.at:
         raise document.error(
             "spec.missing_key",
@@ -120,6 +127,33 @@ def _check_case(feature: model.Feature, case: model.Case, document: Document, pa
         )
     elif case.expect.at:
         _check_at(case, document, path)
+
+
+def _check_axes(case: model.Case, document: Document, path: Path) -> None:
+    """Each parameter is given once, no instance occurs twice, there are some, and not too many to run."""
+    given: set[str] = set()
+    for (axis, rows), key in zip(case.params, document.at((*path, "params")) or (), strict=True):
+        place = (*path, "params", key)
+        if twice := given & set(axis):
+            raise document.error("spec.value", f"parameter {min(twice)!r} is given twice", place, key=True)
+        given |= set(axis)
+        seen: set[str] = set()
+        for i, row in enumerate(rows):
+            text = ";".join(map(format_value, row))
+            if text in seen:
+                raise document.error("spec.value", f"{text} is given twice, so two instances have one id", (*place, i))
+            seen.add(text)
+    count = math.prod(len(part) for part in (*(rows for _, rows in case.params), *case.inputs.values()))
+    if count > MOST_INSTANCES:
+        message = f"the case has {count} instances; at most {MOST_INSTANCES} are run"
+        raise document.error("spec.value", message, (*path, "params"), hint="draw parameters: hypothesis:")
+    if case.where and not (case.hypothesis and case.hypothesis.draw):
+        try:
+            kept = [bool(expressions.evaluate(case.where, params)) for params in first_instances(case, count)]
+        except expressions.ExpressionError as e:
+            raise document.error("spec.expression", e.message, (*path, "where")) from None
+        if not any(kept):
+            raise document.error("spec.value", "no instance is left: where drops all of them", (*path, "where"))
 
 
 def _check_control(feature: model.Feature, case: model.Case, document: Document, path: Path) -> None:
@@ -200,24 +234,26 @@ def check_expression(text: str, names: set[str] | None, document: Document, path
 def _check_program(case: model.Case, names: set[str], document: Document, path: Path, valid: bool) -> None:
     program = case.program
     assert program is not None
-    where = (*path, "source") if (*path, "source") in document.values else path
     if case.expect.phase != "parse" and source_level(program.source) == "kernel":
-        _check_python(program, document, where)
+        _check_python(program, document, _place(document, path, program.name, "source"))
     for m in PLACEHOLDER.finditer(program.source):
         if valid and m[1] not in names:
             raise document.error(
                 "spec.expression", f"the source uses {m[0]} and the case has no parameter {m[1]!r}", path
             )
     scalars = {a.name for a in program.arguments if not a.is_array}
-    signature = next((p for p in _places(path, program.name, "signature") if p in document.values), path)
+    signature = _place(document, path, program.name, "signature")
     for i, a in enumerate(program.arguments):
         for m in PLACEHOLDER.finditer(a.dtype):
             if m[1] not in names:
                 raise document.error(
-                    "spec.expression", f"argument {a.name!r} uses {m[0]} and the case has no parameter {m[1]!r}", path
+                    "spec.expression",
+                    f"argument {a.name!r} uses {m[0]} and the case {case.id!r} has no parameter {m[1]!r}",
+                    (*signature, i),
                 )
-        for text in (*(a.shape or ()), a.value):
+        for text in a.shape or ():
             check_expression(text, names | scalars, document, (*signature, i))
+        check_expression(a.value, names, document, (*signature, i))
         if not a.is_array and not a.value and a.name not in names and a.name not in case.arguments:
             raise document.error(
                 "spec.expression",
@@ -225,24 +261,30 @@ def _check_program(case: model.Case, names: set[str], document: Document, path: 
                 path,
                 hint=f"add a parameter {a.name!r}, or write '{a.name}: {a.dtype} = EXPRESSION'",
             )
-    grid = next((p for p in _places(path, program.name, "grid") if p in document.values), path)
+    grid = _place(document, path, program.name, "grid")
     for i, text in enumerate(program.grid):
         check_expression(text, names | scalars, document, (*grid, i))
     for name, value in program.constexprs.items():
         if isinstance(value, str):
-            check_expression(value, names | scalars | set(DTYPES), document, (*path, "constexprs", name))
+            places = [(*p, name) for p in _places(path, program.name, "constexprs")]
+            place = next((p for p in places if p in document.values), path)
+            check_expression(value, names | scalars | set(DTYPES), document, place)
     if valid:
-        _check_call(case, names, document, path)
+        own = (*path, "signature") in document.values or not {"source", "replace", "entry"} & set(document.at(path))
+        _check_call(case, names, document, path, signature if own else path)
 
 
 def _check_python(program: model.Program, document: Document, path: Path) -> None:
     try:
         ast.parse(substitute(program.source, None))
     except SyntaxError as e:
-        raise document.error("spec.source", f"the kernel is not Python: line {e.lineno}: {e.msg}", path) from None
+        line = e.lineno or 1
+        text = (program.source.splitlines() or [""])[min(line, program.source.count("\n") + 1) - 1]
+        message = f"the kernel is not Python: line {line}: {e.msg}"
+        raise document.error_in_block("spec.source", message, path, line, text, e.offset or 1) from None
 
 
-def _check_call(case: model.Case, names: set[str], document: Document, path: Path) -> None:
+def _check_call(case: model.Case, names: set[str], document: Document, path: Path, signature: Path) -> None:
     """Every parameter of the kernel gets an argument or a constexpr, and nothing is passed that it does not take."""
     program = case.program
     assert program is not None
@@ -250,8 +292,10 @@ def _check_call(case: model.Case, names: set[str], document: Document, path: Pat
     if not takes:
         raise document.error("spec.source", f"the source has no function {program.entry!r}", path)
     given = {a.name for a in program.arguments}
-    for extra in sorted(given - set(takes)):
-        raise document.error("spec.signature", f"the kernel {program.entry!r} has no parameter {extra!r}", path)
+    for i, extra in enumerate(a.name for a in program.arguments):
+        if extra not in takes:
+            message = f"the kernel {program.entry!r} has no parameter {extra!r}; it has {', '.join(takes)}"
+            raise document.error("spec.signature", message, (*signature, i) if signature != path else path)
     optional = defaults(program.source, program.entry)
     for name, is_constexpr in takes.items():
         known = name in given or (is_constexpr and (name in names or name in program.constexprs)) or name in optional
@@ -262,7 +306,7 @@ def _check_call(case: model.Case, names: set[str], document: Document, path: Pat
                 f"parameter {name!r} of the kernel {program.entry!r} has {what}"
                 if is_constexpr
                 else f"parameter {name!r} of the kernel {program.entry!r} is {what}",
-                path,
+                path if is_constexpr else signature,
             )
 
 
@@ -312,13 +356,13 @@ def _check_inputs(case: model.Case, names: set[str], document: Document, path: P
             )
 
 
-def _check_oracle(case: model.Case, names: set[str], document: Document, path: Path) -> None:
+def _check_oracle(case: model.Case, names: set[str], document: Document, path: Path, is_draft: bool) -> None:
     program = case.program
     assert program is not None
     if case.expect.outcome == "unpredictable":
         return
     every = names | {a.name for a in program.arguments} | {"grid"}
-    place = next((p for p in _places(path, program.name, "oracle") if p in document.values), path)
+    place = _place(document, path, program.name, "oracle")
     oracle = case.oracle
     if oracle is None:
         raise document.error(
@@ -327,6 +371,8 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
             path,
             hint='oracle: {ref: "oracles.elementwise:add"} or oracle: {out: "x + 1"}',
         )
+    if oracle.ref and not is_draft:  # which may name an oracle that is yet to be written
+        _check_ref(oracle.ref, document, (*place, "ref"))
     for text in (*oracle.inputs.values(), *(v for v in oracle.params.values() if isinstance(v, str))):
         check_expression(text, every | set(DTYPES), document, place)
     for output in program.outputs if not oracle.ref else ():
@@ -350,8 +396,21 @@ def _check_oracle(case: model.Case, names: set[str], document: Document, path: P
             path,
             hint="numerics: {mode: exact} unless the clause allows an error",
         )
-    for block in (case.numerics, *case.numerics.outputs.values()):
-        check_numerics(block, every, document, path)
+    check_numerics(case.numerics, every, document, _place(document, path, program.name, "numerics"))
+
+
+def _check_ref(ref: str, document: Document, path: Path) -> None:
+    from oracles.registry import OracleError, lookup  # not needed for files that were accepted before
+
+    try:
+        lookup(ref)
+    except OracleError as e:
+        raise document.error("spec.oracle", str(e), path, hint="oracles.names() lists them") from None
+
+
+def _place(document: Document, path: Path, program: str, key: str) -> Path:
+    """Where a case's `key` stands; the case, where it stands nowhere."""
+    return next((p for p in _places(path, program, key) if p in document.values), path)
 
 
 def _places(path: Path, program: str, key: str) -> Iterable[Path]:
@@ -361,10 +420,17 @@ def _places(path: Path, program: str, key: str) -> Iterable[Path]:
 
 
 def check_numerics(block: model.Numerics, names: set[str], document: Document, path: Path) -> None:
-    limits = [v for m in (block.ulp, block.absolute) for v in (m.values() if isinstance(m, Mapping) else (m,))]
-    for text in (block.depth, block.magnitude, *limits):
-        if isinstance(text, str):
-            check_expression(text, names, document, path)
+    """Expressions of a `numerics:` block, which stands at a path, and limits that are numbers."""
+    for key in ("depth", "magnitude", "ulp", "absolute"):
+        limits = getattr(block, key)
+        for dtype, limit in limits.items() if isinstance(limits, Mapping) else ((None, limits),):
+            place = (*path, key) if dtype is None else (*path, key, dtype)
+            if isinstance(limit, str):
+                check_expression(limit, names, document, place)
+            elif limit is not None and not limit >= 0:
+                raise document.error("spec.value", f"a limit is a number from 0, found {limit}", place)
+    for output, own in block.outputs.items():
+        check_numerics(own, names, document, (*path, "outputs", output))
 
 
 def _check_bound(program: model.Program, at: Mapping[str, model.Scalar], document: Document, path: Path) -> None:

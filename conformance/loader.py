@@ -67,10 +67,7 @@ def load_suite_with_errors(root: Path | None = None) -> tuple[tuple[model.Featur
 
 def load_feature(path: Path, root: Path | None = None) -> model.Feature:
     """One feature file; its id must match its place when it lies under `root/features`."""
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as e:
-        raise SpecError("spec.yaml", f"not UTF-8: byte {e.start}", str(path)) from None
+    text = yaml_text.decoded(_shown(path), path.read_bytes())
     features = (root / "features").resolve() if root else None
     expected = None
     if features and path.resolve().is_relative_to(features):

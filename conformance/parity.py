@@ -42,7 +42,7 @@ def rows(root: Path | None = None) -> tuple[Row, ...]:
     """The rows of `spec/parity/mytriton.yaml`, in order. Raises SpecError with the place of a mistake."""
     root = root or spec_root()
     path = root / "parity" / "mytriton.yaml"
-    document = yaml_text.read(path.as_posix(), path.read_text(encoding="utf-8"))
+    document = yaml_text.load(path, path.as_posix())
     validate(document, root / "schema" / "parity.schema.json")
     return tuple(
         Row(**{**row, **{key: tuple(row.get(key, ())) for key in ("instances", "tests")}})

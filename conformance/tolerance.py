@@ -41,7 +41,7 @@ def references(
                 if block.magnitude:
                     terms = np.broadcast_to(evaluate(block.magnitude, env), outputs[output].shape)
                     refs[f"{output}.abs_terms"] = np.abs(np.asarray(terms, np.float64))
-    except (ExpressionError, ValueError, TypeError, IndexError, KeyError) as e:
+    except (ExpressionError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as e:
         raise Unjudgeable(f"oracle: {type(e).__name__}: {e}") from e
     return refs
 
@@ -142,7 +142,10 @@ def _limit(limit: Any, dtype: str, env: Mapping[str, Any]) -> Any:
         if dtype not in limit:
             raise KeyError(f"no limit for {dtype}; there are limits for {', '.join(limit)}")
         limit = limit[dtype]
-    return evaluate(limit, env) if isinstance(limit, str) else limit
+    limit = evaluate(limit, env) if isinstance(limit, str) else limit
+    if limit is not None and not np.all(np.asarray(limit) >= 0):
+        raise ValueError(f"a limit is a number from 0, found {limit}")
+    return limit
 
 
 def _word(text: str, env: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ Rejected with a located error: duplicate keys, tags, anchors and aliases, merge 
 
 from __future__ import annotations
 
+import pathlib
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
 
 from conformance.errors import Mark, SpecError
 
@@ -92,6 +94,15 @@ class Document:
             mark = Mark(mark.line, mark.col + offset[0] + self._quote(mark), offset[1])
         return SpecError(id, message, self.file, mark, self.text, hint)
 
+    def error_in_block(self, id: str, message: str, path: Path, line: int, text: str, col: int) -> SpecError:
+        """An error in a line (from 1) of a block scalar, where that line is still this text; else at the scalar."""
+        block = self.blocks.get(path)
+        there = block.line + line if block else 0
+        if not 0 < there <= len(self.lines) or not text.strip() or self.lines[there - 1].strip() != text.strip():
+            return self.error(id, message, path)
+        indent = self.lines[there - 1].index(text.strip()) - text.index(text.strip())
+        return SpecError(id, message, self.file, Mark(there, indent + col), self.text)
+
     def at(self, path: Path) -> Any:
         """The data under a path, None where there is none."""
         found = self.data
@@ -107,6 +118,28 @@ class Document:
         return 1 if line[mark.col - 1 : mark.col] in ("'", '"') else 0
 
 
+def decoded(file: str, content: bytes) -> str:
+    """The text of a file; SpecError at the first byte that is not UTF-8."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as e:
+        message = f"the file is not UTF-8: found byte 0x{content[e.start]:02x}"
+        place = _place(content[: e.start].decode("utf-8"))
+        shown = content.decode("utf-8", "replace")
+        raise SpecError("spec.yaml", message, file, place, shown, hint="save it as UTF-8") from None
+
+
+def _place(before: str) -> Mark:
+    """Where a text goes on that begins like this."""
+    lines = f"{before}x".splitlines()
+    return Mark(len(lines), len(lines[-1]))
+
+
+def load(path: pathlib.Path, file: str) -> Document:
+    """The document of a file, which errors call ``file``."""
+    return read(file, decoded(file, path.read_bytes()))
+
+
 def read(file: str, text: str) -> Document:
     """Parse one YAML document; every mistake is a SpecError with its place."""
     document = Document(file, text)
@@ -116,6 +149,12 @@ def read(file: str, text: str) -> Document:
         mark = e.problem_mark or e.context_mark
         place = Mark(mark.line + 1, mark.column + 1) if mark else Mark(1, 1)
         raise SpecError("spec.yaml", f"not readable as YAML: {e.problem or e.context}", file, place, text) from None
+    except ReaderError as e:
+        message = f"not readable as YAML: found the character U+{ord(text[e.position]):04X}"
+        place = _place(text[: e.position])
+        raise SpecError(
+            "spec.yaml", message, file, place, text, hint="remove it, or write its escape in quotes"
+        ) from None
     except YAMLError as e:
         raise SpecError("spec.yaml", f"not readable as YAML: {e}", file, Mark(1, 1), text) from None
     except RecursionError:
@@ -135,6 +174,8 @@ def _mark(node: Any) -> Mark:
 def _convert(node: Any, path: Path, document: Document) -> Any:
     mark = _mark(node)
     document.values[path] = mark
+    if _starts_with_tag(document.lines, mark):
+        raise document.error("spec.tag", "tags are not used here", path, hint="remove it; quote text instead")
     if node.anchor is not None:
         raise document.error("spec.anchor", "anchors and aliases are not used here", path, hint="write the value out")
     if isinstance(node, ScalarNode):
@@ -163,16 +204,17 @@ def _starts_with_tag(lines: list[str], mark: Mark) -> bool:
 
 
 def _key(node: Any, path: Path, document: Document) -> str:
-    if not isinstance(node, ScalarNode) or node.value == "<<":
+    merge = isinstance(node, ScalarNode) and node.value == "<<" and node.style is None
+    if merge or not isinstance(node, ScalarNode):
         document.values[(*path, "<<")] = _mark(node)
-        raise document.error("spec.key", "a key must be plain text", (*path, "<<"))
+        message, hint = (
+            ("merge keys are not used here", "write the entries out") if merge else ("a key must be plain text", "")
+        )
+        raise document.error("spec.key", message, (*path, "<<"), hint=hint)
     return str(node.value)
 
 
 def _scalar(node: Any, path: Path, document: Document) -> Any:
-    mark = document.values[path]
-    if _starts_with_tag(document.lines, mark):
-        raise document.error("spec.tag", "tags are not used here", path, hint="remove it; quote text instead")
     if node.style is not None:  # quoted and block scalars are text
         return node.value
     text = node.value

@@ -159,7 +159,7 @@ def test_output_without_oracle():
 def test_signature_mistakes():
     reject(edited('"x: *{T}[N]"', '"x: *{T}"'), "spec.signature", '"x', "both the star and a shape")
     reject(edited('"x: *{T}[N]"', '"x: *f99[N]"'), "spec.signature", '"x', "unknown dtype 'f99'")
-    reject(edited('"n: i32"', '"m: i32 = N"'), "spec.signature", "id: tail", "no parameter 'm'")
+    reject(edited('"n: i32"', '"m: i32 = N"'), "spec.signature", '"m: i32', "no parameter 'm'")
 
 
 def test_scalar_without_value():
@@ -182,7 +182,7 @@ def test_at_must_be_in_the_source():
 
 
 def test_source_must_be_python():
-    reject(edited("def copy(x, out, n,", "def copy(x, out n,"), "spec.source", "id: tail", "not Python")
+    reject(edited("def copy(x, out, n,", "def copy(x, out n,"), "spec.source", "n, BLOCK", "not Python")
 
 
 def test_yaml_11_words_are_text():

@@ -55,7 +55,7 @@ class Patch:
 
 def load_catalogue(path: Path = CATALOGUE) -> tuple[Mutant, ...]:
     """Every mutant of a catalogue file, in file order; raises SpecError with the place of the first mistake."""
-    document = yaml_text.read(path.name, path.read_text(encoding="utf-8"))
+    document = yaml_text.load(path, path.name)
     validate(document, SCHEMA)
     mutants: dict[str, Mutant] = {}
     for i, row in enumerate(document.data["mutants"]):
