@@ -7,21 +7,24 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
-from refcompiler.kernels.rows import extent, programs, row_configuration
+from refcompiler.kernels.rows import ROWS_OF_128_KIB, ROWS_OF_256_KIB, extent, programs, row_configuration
 
 TUNED = {
-    (4, 4096): {"num_warps": 16},
     (4, 8192): {"num_warps": 16, "maxnreg": 64},
     (2, 16384): {"num_warps": 16, "maxnreg": 64},
-    (4, 32768): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
-    (2, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384},
-    (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 8192},
+    (2, 32768): {"BLOCK": 8192, "num_warps": 16, "STEP": 8192, "num_stages": 1, "maxnreg": 64},
+    (4, 32768): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384, "num_stages": 1},
+    (2, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384, "num_stages": 1},
+    (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384, "num_stages": 1},
 }
 WHOLE = {
-    (2, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
-    (2, 65536): {"RESIDENT": 1, "num_warps": 16, "num_stages": 3, "num_ctas": 2},
-    (4, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2, "HELD": False},
-    (4, 65536): {"RESIDENT": 2, "num_warps": 8, "num_stages": 2, "num_ctas": 8},
+    (2, 8192): {"ROWS": 2, "num_warps": 8, "num_stages": 2, "HELD": False},
+    (2, 16384): {"ROWS": 2, "num_warps": 8, "num_stages": 2},
+    (4, 16384): {"ROWS": 2, "num_warps": 16, "num_stages": 2},
+    (2, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2},
+    (4, 32768): ROWS_OF_128_KIB,
+    (2, 65536): ROWS_OF_128_KIB,
+    (4, 65536): ROWS_OF_256_KIB,
 }
 
 

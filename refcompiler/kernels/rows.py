@@ -15,6 +15,9 @@ HELD_COLUMNS = 32768  # of a row in registers: 1024 threads with 32 values each
 LONGEST = 65536  # columns from which on nothing changes
 SEVERAL = frozenset({"ROWS", "PROGRAMS", "RESIDENT"})  # options of kernels in which a program works on several rows
 COPY_BYTES = 16  # of a copy ahead that is worth it
+# Rows of 128 KiB and of 256 KiB, by clusters that hold them.
+ROWS_OF_128_KIB = {"RESIDENT": 4, "num_warps": 4, "num_stages": 2, "num_ctas": 8, "maxnreg": 128}
+ROWS_OF_256_KIB = {"RESIDENT": 1, "num_warps": 16, "num_stages": 3, "num_ctas": 8}
 # Bytes of an element (2, or 4 for more) and columns, rounded up to a power of two -> what differs from the default.
 Tuned = Mapping[tuple[int, int], Mapping[str, int]]
 
@@ -33,9 +36,9 @@ def row_configuration(
     With ROWS a program works on that many rows, with PROGRAMS so many programs on all of them, with RESIDENT as many as
     run at a time, that many CTAs on a multiprocessor; while a program works on one row later ones are copied, if ``x``
     and ``out`` share no byte. STEP is for rows that are not held as a whole: how many columns are read at once of those
-    beyond the first BLOCK. By default a thread holds 32 values of a row. Measurements on an H200 found what ``whole``
-    says better for rows that a program or a cluster holds, and ``tuned`` for others. ``options`` have precedence; a
-    BLOCK below the columns asks for STEP.
+    beyond the first BLOCK. By default a thread holds 16 values of a row of up to 4096 columns, and 32 of a longer one.
+    Measurements on an H200 found what ``whole`` says better for rows that a program or a cluster holds, and ``tuned``
+    for others. ``options`` have precedence; a BLOCK below the columns asks for STEP.
     """
     size, width = triton.next_power_of_2(columns), 2 if item_bytes(x) <= 2 else 4
     if SEVERAL & options.keys() or _holds(whole.get((width, size)), columns, x, out, options):
@@ -84,5 +87,5 @@ def _count(name: str, value: Any) -> int:
 
 
 def _warps(block: int) -> int:
-    """That hold 32 columns a thread."""
-    return max(1, min(32, block // 1024)) if block < 1024 else max(2, min(32, block // 1024))
+    """That hold 16 columns a thread of up to 4096, and 32 of more."""
+    return max(1, min(32, block // (512 if block <= 4096 else 1024)))

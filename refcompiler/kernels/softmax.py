@@ -7,7 +7,7 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
-from refcompiler.kernels.rows import extent, programs, row_configuration
+from refcompiler.kernels.rows import ROWS_OF_128_KIB, extent, programs, row_configuration
 
 TUNED = {
     (2, 16384): {"num_warps": 8, "maxnreg": 80},
@@ -18,7 +18,7 @@ TUNED = {
 }
 WHOLE = {
     (2, 32768): {"ROWS": 4, "num_warps": 16, "num_stages": 2},
-    (2, 65536): {"RESIDENT": 4, "num_warps": 4, "num_stages": 2, "num_ctas": 8},
+    (2, 65536): ROWS_OF_128_KIB,
     (4, 65536): {"num_warps": 4, "num_ctas": 8},
 }
 
