@@ -241,7 +241,6 @@ REFUSED = {
     "a = 8\nc = tl.arange(0, a)": ("creation.arange#E4", "a"),
     "tl.nope(n)": ("language.syntax#E3", "tl.nope"),
     "tl.randn(n, n)": ("language.syntax#E3", "tl.randn"),
-    "tl.debug_barrier()": ("language.syntax#E3", "tl.debug_barrier()"),
     "a = tl.load(X, foo=1)": ("control.calls#E3", "tl.load(X, foo=1)"),
     "a = tl.range(3)": ("control.for_range#E7", "tl.range(3)"),
     "def g(v):\n    return v + missing\na = g(n)": ("language.syntax#E2", "missing"),
