@@ -16,7 +16,7 @@ from refcompiler.analysis import dot_strategy, warp_roles
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.layout_homes import Anchors, Homes
 from refcompiler.analysis.ranges import Ranges
-from refcompiler.emitters.cuda import text
+from refcompiler.emitters.cuda import cached, text
 from refcompiler.emitters.cuda.plan import Plan
 from refcompiler.emitters.mlir import asynchronous, memory
 from refcompiler.ir.rewriter import Rewriter
@@ -123,6 +123,11 @@ def addresses_of_their_own(monkeypatch):
     monkeypatch.setattr(share_addresses, "_parts", lambda *_: None)
 
 
+def priorities_left_out(monkeypatch):
+    for module in (cached, memory):
+        monkeypatch.setattr(module, "ptx_flag", lambda op: None)
+
+
 def addresses_known_to_llvm(monkeypatch):
     for module in (memory, asynchronous):
         monkeypatch.setattr(module, "distances", lambda *_: None)
@@ -175,6 +180,8 @@ MECHANISMS = [
     ("hold_in_shared", "opt.hold_in_shared/registers", "cuda", "LDS.128"),
     ("divide_over_ctas", "program.clusters/softmax", "cuda", "STAS"),
     (addresses_of_their_own, "kernels.softmax/addresses", "cuda", "LEA"),
+    (priorities_left_out, "kernels.rms_norm/vectors", "cuda", "LDG.E.EL.128"),
+    (priorities_left_out, "memory.load/priorities_mlir", "mlir", "LDG.E.EF"),
     (addresses_known_to_llvm, "kernels.rms_norm/registers_mlir", "mlir", "regs"),
     (no_contraction, "opt.fma/contracted", "cuda", "FFMA"),
     (products_rounded_before_sums, "kernels.rms_norm/tuned", "cuda", "FFMA"),
