@@ -122,11 +122,18 @@ def test_two_dtypes_of_float8_are_multiplied():
 def test_configurations_are_legal_and_fill_the_gpu(arch, item_bytes):
     for M, N, K in [(8192, 8192, 8192), (1024, 1024, 1024), (16, 8192, 8192), (8192, 8, 4096), (1, 1, 1)]:
         c = configuration(M, N, K, 1, item_bytes, arch, 132, "tf32")
-        assert all(c[n] & (c[n] - 1) == 0 for n in ("BM", "BN", "BK", "num_warps"))
+        assert all(c[n] & (c[n] - 1) == 0 for n in ("BM", "BK", "num_warps"))
+        assert ("profile" in c) == (c["BN"] & (c["BN"] - 1) != 0)
         assert c["BK"] >= 16 and 1 <= c["SPLITS"] <= max(1, K // 512)
     big, small = (configuration(n, n, n, 1, 2, "sm_90a", 132, "tf32") for n in (8192, 1024))
     assert (big["BM"], big["BN"], big["BK"], big["num_warps"]) == (128, 256, 64, 8)
     assert small["BM"] * small["BN"] < big["BM"] * big["BN"]
+    between = configuration(3072, 3072, 3072, 1, 2, "sm_90a", 132, "tf32")
+    assert (between["BM"], between["BN"], between["profile"]) == (128, 192, "ext.any_extent")
+    by_pointers = configuration(3072, 3072, 3072, 1, 2, "sm_90a", 132, "tf32", boxes=False)
+    assert "profile" not in by_pointers and by_pointers["BN"] & (by_pointers["BN"] - 1) == 0
+    assert configuration(512, 512, 16384, 1, 2, "sm_90a", 132, "tf32")["SPLITS"] == 8
+    assert configuration(512, 512, 16384 + 64, 1, 2, "sm_90a", 132, "tf32")["SPLITS"] == 1  # parts are equal
     skinny = configuration(16, 8192, 8192, 1, 2, "sm_90a", 132, "tf32")
     assert skinny["BM"] == 16 and skinny["SPLITS"] * (8192 // skinny["BN"]) >= 2 * 132
 

@@ -16,6 +16,7 @@ THREE_PRODUCTS = ("tf32x3", "bf16x3", "bf16x6")  # precisions that three product
 WORTH_A_COPY = 512  # rows and columns from which on an operand is read often enough to be copied first
 WORTH_ALIGNING = 256  # elements of K from which on the result, too, is worth a copy
 BOX_BYTES = 16  # whose multiples addresses and strides of boxes are
+LINE_BYTES = 128  # from whose multiples on boxes are read fastest
 SIDE = 64  # rows and columns of a tile that is copied
 
 
@@ -27,12 +28,14 @@ def copy_matrix(
     """A tile of one matrix of a batch, from strides to strides: read as it lies, and written as it will."""
     across = tl.cdiv(columns, COLUMNS)
     batch = tl.program_id(1).to(tl.int64)
-    i = tl.program_id(0) // across * ROWS + tl.arange(0, ROWS)
-    j = tl.program_id(0) % across * COLUMNS + tl.arange(0, COLUMNS)
-    mask = (i < rows)[:, None] & (j < columns)[None, :]
-    row, column = i.to(tl.int64)[:, None], j.to(tl.int64)[None, :]
-    v = tl.load(x + batch * stride_xb + row * stride_xr + column * stride_xc, mask=mask)
-    tl.store(out + batch * stride_ob + row * stride_or + column * stride_oc, v, mask=mask)
+    first_row = tl.program_id(0) // across * ROWS
+    first_column = tl.program_id(0) % across * COLUMNS
+    x += batch * stride_xb + first_row.to(tl.int64) * stride_xr + first_column.to(tl.int64) * stride_xc
+    out += batch * stride_ob + first_row.to(tl.int64) * stride_or + first_column.to(tl.int64) * stride_oc
+    i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    mask = (i < rows - first_row)[:, None] & (j < columns - first_column)[None, :]
+    v = tl.load(x + i[:, None] * stride_xr + j[None, :] * stride_xc, mask=mask)
+    tl.store(out + i[:, None] * stride_or + j[None, :] * stride_oc, v, mask=mask)
 
 
 class Operand(NamedTuple):
@@ -70,7 +73,7 @@ class Operand(NamedTuple):
         """Whether a descriptor can describe it: contiguous rows or columns at multiples of 16 bytes."""
         distances = [self.stride, *([self.stride_batch] if self.batches > 1 else [])]
         contiguous = 1 in (self.stride_row, self.stride_column)
-        return contiguous and self.aligned and all(d >= 0 and d * self.item_bytes % 16 == 0 for d in distances)
+        return contiguous and self.aligned and all(d >= 0 and d * self.item_bytes % BOX_BYTES == 0 for d in distances)
 
 
 def operand(info: ArrayInfo, what: str) -> Operand:
@@ -126,14 +129,13 @@ def copied(array: Any, x: Operand, to: Any, z: Operand, options: dict[str, Any])
     on = {name: options[name] for name in ("backend",) if name in options}
     grid = (triton.cdiv(x.rows, SIDE) * triton.cdiv(x.columns, SIDE), x.batches)
     strides = (x.stride_batch, x.stride_row, x.stride_column, z.stride_batch, z.stride_row, z.stride_column)
-    chosen = {"ROWS": SIDE, "COLUMNS": SIDE, "num_warps": 8 if x.item_bytes >= 4 else 4}
-    copy_matrix[grid](array, to, x.rows, x.columns, *strides, **chosen, **on)
+    copy_matrix[grid](array, to, x.rows, x.columns, *strides, ROWS=SIDE, COLUMNS=SIDE, num_warps=8, **on)
 
 
 def boxed(array: Any, x: Operand, turned: bool) -> tuple[Any, Operand]:
     """A new array for an operand whose rows are contiguous, or its columns, in which it is one that boxes describe."""
     many, few = (x.columns, x.rows) if turned else (x.rows, x.columns)
-    unit = BOX_BYTES // x.item_bytes
+    unit = LINE_BYTES // x.item_bytes
     stride = triton.cdiv(few, unit) * unit
     made = empty(array, (x.batches, many, stride))
     strides = (1, stride) if turned else (stride, 1)
@@ -172,6 +174,8 @@ def prepared(p: Product, dtype: str, precision: str, arch: str, options: dict[st
     hopper, ieee = arch == "sm_90a", dtype == "f32" and precision == "ieee"
     if min(p.z.rows, p.z.columns) < WORTH_A_COPY or not (p.are_boxes or p.x.columns >= WORTH_ALIGNING):
         return p, precision
+    if any(SIDE * abs(d) >= 1 << 31 for o in (p.x, p.y, p.z) for d in (o.stride_row, o.stride_column)):
+        return p, precision  # offsets within a tile that is copied are 32-bit integers
     if not p.z.is_box:
         c, z = boxed(p.c, p.z, p.z.turned)
         p = p._replace(c=c, z=z)

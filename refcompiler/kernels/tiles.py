@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from math import log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SKINNY = 32  # rows or columns of a result up to which memory limits the product, not arithmetic
 SHORTEST_SPLIT = 512  # elements of K; less is not worth a partial result of its own
-FEWEST_SPLITS = 4  # of a tile that warpgroups compute; fewer gain less than adding them up costs
+MOST_SPLITS = 16  # beyond which adding them up takes longer than they save
+FEWEST_SPLITS = 4  # of a narrow tile; fewer gain less than adding them up costs
+READ_BYTES = 4e6  # from memory in a microsecond
+ADDING_US, ADDED_BYTES = 2.5, 2.5e6  # what the sum of partial results takes: a launch, and bytes in a microsecond
+ANY_EXTENT = "ext.any_extent"  # the profile of tiles that are no power of two
 
 
 class Tile(NamedTuple):
@@ -20,17 +24,46 @@ class Tile(NamedTuple):
     num_stages: int
     speed: float
 
+    @property
+    def is_power(self) -> bool:
+        """Whether its columns are a power of two; boxes of others are what instructions take."""
+        return self.BN & (self.BN - 1) == 0
+
+
+class Tiles(NamedTuple):
+    """Tiles for one kind of units, and how many elements of the best one, times those of K, a multiprocessor does in a
+    microsecond."""
+
+    tiles: tuple[Tile, ...]
+    rate: float
+
 
 # BK is that of 16-bit elements. A larger tile reads less for each product, a smaller one fills the GPU at its end.
-WGMMA = (
-    Tile(128, 256, 64, 8, 4, 1.0),
-    Tile(128, 128, 64, 8, 6, 0.85),
-    Tile(64, 128, 64, 4, 8, 0.6),
-    Tile(64, 64, 64, 4, 8, 0.4),
+# Speeds and rates are those of an H200 in products of many shapes.
+WGMMA = Tiles(
+    (
+        Tile(128, 256, 64, 8, 4, 1.0),
+        Tile(128, 192, 64, 8, 4, 0.97),
+        Tile(128, 128, 64, 8, 6, 0.95),
+        Tile(64, 128, 64, 4, 8, 0.72),
+        Tile(64, 64, 128, 4, 6, 0.59),
+    ),
+    3e6,
 )
-WGMMA_FLOAT8 = WGMMA[1:]  # whose sums are in registers twice: those of a step of the loop, and all
-MMA = (Tile(128, 128, 32, 8, 4, 1.0), Tile(64, 128, 32, 4, 4, 0.9), Tile(64, 64, 32, 4, 4, 0.65))
-FMA = (Tile(128, 128, 16, 8, 2, 1.0), Tile(64, 64, 16, 4, 2, 0.7), Tile(32, 32, 16, 4, 2, 0.4))
+WGMMA_FLOAT8 = Tiles(
+    WGMMA.tiles[1:], WGMMA.rate
+)  # whose sums are in registers twice: of a step of the loop, and of all
+MMA = Tiles((Tile(128, 128, 32, 8, 4, 1.0), Tile(64, 128, 32, 4, 4, 0.9), Tile(64, 64, 32, 4, 4, 0.65)), 1e6)
+FMA = Tiles(
+    (
+        Tile(128, 256, 16, 8, 3, 1.0),
+        Tile(128, 128, 32, 8, 3, 0.97),
+        Tile(64, 128, 16, 4, 3, 0.75),
+        Tile(64, 64, 16, 4, 3, 0.6),
+        Tile(32, 32, 16, 4, 2, 0.4),
+    ),
+    2e5,
+)
 
 
 def configuration(
@@ -43,34 +76,55 @@ def configuration(
     multiprocessors: int,
     precision: str,
     float8: bool = False,
-) -> dict[str, int]:
-    """BM, BN, BK, GROUP, SPLITS, num_warps and num_stages of the product of [M, K] and [K, N] with elements of so many
-    bytes. ``precision`` is that of 4-byte elements, ``float8`` says whether those of one byte are float8."""
+    boxes: bool = True,
+) -> dict[str, Any]:
+    """BM, BN, BK, GROUP, SPLITS, num_warps, num_stages, and profile where the tile asks for one: of the product of
+    [M, K] and [K, N] with elements of so many bytes. ``precision`` is that of 4-byte elements, ``float8`` says whether
+    those of one byte are float8, ``boxes`` whether descriptors describe all matrices."""
     if min(M, N) <= SKINNY and item_bytes < 4:
         return _skinny(M, N, K, batches, item_bytes, multiprocessors)
-    table: tuple[Tile, ...] = MMA
+    table = MMA
     if item_bytes == 8 or (item_bytes == 4 and precision == "ieee"):
         table = FMA
     elif arch == "sm_90a":
         table = WGMMA_FLOAT8 if float8 else WGMMA
+    depth = K if table is FMA else K * item_bytes / 2  # in elements of 16 bits, which take as long
 
     def tiles(tile: Tile) -> int:
         return -(-M // tile.BM) * -(-N // tile.BN) * batches
 
-    def time(tile: Tile) -> float:
-        return -(-tiles(tile) // multiprocessors) * tile.BM * tile.BN / tile.speed
+    def microseconds(choice: tuple[Tile, int]) -> float:
+        tile, splits = choice
+        waves = -(-tiles(tile) * splits // multiprocessors)
+        adding = ADDING_US + 4 * M * N * batches * (splits + 1) / ADDED_BYTES if splits > 1 else 0.0
+        multiplying = waves * tile.BM * tile.BN * depth / splits / (tile.speed * table.rate)
+        return max(multiplying, (M + N) * K * batches * item_bytes / READ_BYTES) + adding
 
-    best = min(table, key=time)
-    depth = best.BK if table is FMA else best.BK * 2 // item_bytes
-    return {
+    choices = [
+        (tile, splits)
+        for tile in table.tiles
+        if boxes or tile.is_power
+        for splits in _splits(K, min(MOST_SPLITS, multiprocessors // tiles(tile)) if batches == 1 else 1)
+    ]
+    best, splits = min(choices, key=microseconds)
+    chosen = {
         "BM": best.BM,
         "BN": best.BN,
-        "BK": depth,
-        "GROUP": _group(best, tiles(best), multiprocessors),
-        "SPLITS": 1,
+        "BK": best.BK if table is FMA else best.BK * 2 // item_bytes,
+        "GROUP": _group(best, tiles(best) * splits, multiprocessors),
+        "SPLITS": splits,
         "num_warps": best.num_warps,
         "num_stages": best.num_stages,
     }
+    return chosen | ({} if best.is_power else {"profile": ANY_EXTENT})
+
+
+def _splits(K: int, most: int) -> list[int]:
+    """Into how many equal parts K may be split, of which no step along it crosses the end."""
+    found = [1]
+    while 2 * found[-1] <= most and K // (2 * found[-1]) >= SHORTEST_SPLIT and K % (2 * found[-1] * 128) == 0:
+        found.append(2 * found[-1])
+    return found
 
 
 def _group(tile: Tile, tiles: int, multiprocessors: int) -> int:
