@@ -18,11 +18,11 @@ from refcompiler.ir.types import BlockType, element_of, shape_of
 
 # What the language of the law has and this edition has not.
 NOT_YET = frozenset(
-    "atomic_load atomic_poll atomic_store bitonic_merge device_print "
-    "dot_scaled expect_zero float8e4b15 float8e4b8 float8e5b16 "
+    "atomic_load atomic_poll atomic_store bitonic_merge core device_print "
+    "dot_scaled expect_zero extra float8e4b15 float8e4b8 float8e5b16 "
     "inline_asm_elementwise item "
-    "map_elementwise philox rand rand4x randint randint4x randn randn4x solve_tril "
-    "swizzle2d to_tensor".split()
+    "map_elementwise philox rand rand4x randint randint4x randn randn4x random solve_tril standard "
+    "swizzle2d target_info to_tensor".split()
 )
 # Methods of compile-time containers: those that change nothing in place.
 _CONTAINERS: dict[type, tuple[str, ...]] = {
