@@ -29,7 +29,7 @@ def registers_of_roles(warpgroups: int, maxnreg: int | None) -> tuple[int, int] 
     entry = REGISTERS // (WARPGROUP * (warpgroups + 1) * programs) // 8 * 8
     if entry >= MOST_REGISTERS:
         return None
-    fetching = FETCHING_REGISTERS if programs == 1 else FEWEST_REGISTERS
+    fetching = FETCHING_REGISTERS if programs == 1 and warpgroups < 4 else FEWEST_REGISTERS
     computing = (entry * (warpgroups + 1) - fetching) // warpgroups // 8 * 8
     return min(computing, MOST_COMPUTING_REGISTERS), fetching
 
@@ -47,8 +47,16 @@ class RegisterPlan:
     register has a copy. Threads share blocks evenly.
     """
 
-    def __init__(self, func: Func, loads: Container[Op | None], warpgroups: int, joined: Container[Op] = ()):
-        self.func, self.loads, self.threads, self.joined = func, loads, warpgroups * WARPGROUP, joined
+    def __init__(
+        self,
+        func: Func,
+        loads: Container[Op | None],
+        warpgroups: int,
+        joined: Container[Op] = (),
+        trailing: Container[Op] = (),
+    ):
+        self.func, self.loads, self.threads = func, loads, warpgroups * WARPGROUP
+        self.joined, self.trailing = joined, trailing
         self.costs: dict[Value, int] = {}
 
     def most(self, dots: Container[Op]) -> tuple[int, Op | None]:
@@ -77,9 +85,10 @@ class RegisterPlan:
         return self.cost(dot.result) if joins and element_of(dot.x.type) in FLOATS8 else 0
 
     def _read_meanwhile(self, dot: Op, block: Block, dots: Container[Op]) -> set[Value]:
-        """What the product before ``dot`` still reads, where both are waited for together."""
+        """What products before ``dot`` still read: the one it is waited for with, those of the iteration before."""
         before = [op for op in block.ops[: block.ops.index(dot)] if op in dots]
-        return {before[-1].x} if before and before[-1] in self.joined else set()
+        trailing = {op.x for op in block.ops if op in dots and op in self.trailing}
+        return trailing | ({before[-1].x} if before and before[-1] in self.joined else set())
 
     def cost(self, value: Value) -> int:
         """The registers of a thread for a block, or for what it can be computed from again."""

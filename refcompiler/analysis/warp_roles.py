@@ -10,7 +10,7 @@ from typing import Any
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import disjoint_parameters
 from refcompiler.analysis.mapped_boxes import COPIED_BYTES, refused_box, refused_bulk
-from refcompiler.analysis.register_plan import RegisterPlan, computing_registers
+from refcompiler.analysis.register_plan import RegisterPlan, computing_registers, programs_of_roles
 from refcompiler.analysis.warpgroup_products import WARPS, is_one, is_power, is_view, origin, refused_product
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad, DescriptorStore
@@ -58,7 +58,8 @@ class RolePlan:
     rings: list[RingPlan]
     dots: set[Op]
     asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
-    joined: set[Op]  # products that are waited for together with the next one, which does not need them
+    joined: set[Op]  # products that are waited for with the next one, which does not need them
+    trailing: dict[Op, Op]  # products that only the next iteration reads, and what is done after the wait for them
     addresses: set[Op]  # what the fetching warps compute
     carried: dict[Op, list[int]]  # per loop the slots that addresses need
     bulk_stores: dict[Op, int]  # and their buffers
@@ -145,15 +146,18 @@ class _Planner:
         shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         chains = {d for d in dots - shallow if self.is_chain(d, loads)}
         joined = self.joined(dots - chains)
-        self.check_registers(loads, dots, joined)
+        trailing = {d: first_use(d, self.block_of[d]) for d in dots - shallow - chains if self.is_trailing(d, groups)}
+        self.check_registers(loads, dots, joined, trailing)
         self.tell(dots, groups, rings)
         buffers = self.buffers(rings, stores)
-        return RolePlan(groups, rings, dots, chains, joined, addresses, carried, buffers, sorted(disjoint))
+        return RolePlan(groups, rings, dots, chains, joined, trailing, addresses, carried, buffers, sorted(disjoint))
 
-    def check_registers(self, loads: Container[Op | None], dots: set[Op], joined: set[Op]) -> None:
+    def check_registers(
+        self, loads: Container[Op | None], dots: set[Op], joined: set[Op], trailing: Container[Op]
+    ) -> None:
         """Raise Refused where a product and what outlives it need more registers than threads have: ptxas would
         serialise products or keep registers in memory."""
-        needed, dot = RegisterPlan(self.func, loads, self.warpgroups, joined).most(dots)
+        needed, dot = RegisterPlan(self.func, loads, self.warpgroups, joined, trailing).most(dots)
         there = computing_registers(self.warpgroups, self.context.options.maxnreg)
         if needed > there:
             raise Refused(
@@ -364,6 +368,41 @@ class _Planner:
         alone = [op for op in loop.body.walk() if op.name == "dot"] == [dot]
         return only and alone and end.operands.count(dot.result) == 1 and end.operands[slot] is dot.result
 
+    def is_trailing(self, dot: Op, groups: list[Group]) -> bool:
+        """Whether its result is first read in the next iteration of the loop around it, which has other products: these
+        and what becomes of them need not wait for it. In each iteration the next slots of its rings are taken once.
+        Its left operand then keeps its registers, which programs that share a multiprocessor do not have."""
+        if programs_of_roles(self.warpgroups, self.context.options.maxnreg) > 1:
+            return False
+        block = self.block_of[dot]
+        loop = block.owner
+        if not is_one(dot, self.warpgroups) or not isinstance(loop, For) or not _counts_up(loop):
+            return False
+        end, others = block.terminator, [op for op in block.walk() if op.name == "dot" and op is not dot]
+        once = self.users.get(dot.result, []) == [end] and end.operands.count(dot.result) == 1
+        if not once or not others or element_of(dot.x.type) in FLOATS8:
+            return False
+        carried = block.args[1 + end.operands.index(dot.result)]
+        inside = set(block.walk())
+        taken = [g for g in groups if any(load in inside for load in g.loads)]
+        own = [g for g in taken if dot in g.dots]
+        alone = all([g for g in taken if g.ring == group.ring] == [group] and group.dots == [dot] for group in own)
+        if not own or not alone or any(group.block is not block for group in own):
+            return False
+        return bool(self.users.get(carried)) and end not in self.users[carried]
+
+
+def first_use(dot: Op, body: Block) -> Op:
+    """The first op of an iteration that reads what a product of the one before gave, which only the next iteration reads,
+    or that rounds the left operand of this one, which has no registers until that of the one before has been read."""
+    slots = [i for i, value in enumerate(body.terminator.operands) if value is dot.result]
+    carried = {body.args[1 + i] for i in slots}
+    reading = [op for op in body.ops if any(v in carried for each in _with_inner(op) for v in each.operands)]
+    made = dot.x.owner
+    if reading and isinstance(made, Op) and made.name == "cast" and made in body.ops:
+        reading.append(made)
+    return min([dot, *reading], key=body.ops.index)
+
 
 def last_use(group: Group) -> Op:
     """The op of the group's block in which its blocks are read last."""
@@ -376,6 +415,13 @@ def last_use(group: Group) -> Op:
 def bytes_of(element: Any) -> int:
     """The bytes of an element of a block."""
     return element.itemsize if isinstance(element, DType) else 8
+
+
+def _with_inner(op: Op) -> Iterable[Op]:
+    """An op and those in its regions."""
+    yield op
+    for region in op.regions:
+        yield from region.walk()
 
 
 def _counts_up(loop: For) -> bool:

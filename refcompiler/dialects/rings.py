@@ -149,7 +149,8 @@ class WarpgroupDot(Op, name="warpgroup_dot", effects={"wgmma"}, explicit_type=Tr
 
 
 class WarpgroupWait(Op, name="warpgroup_wait", effects={"wgmma"}, levels=BLOCKS):
-    """Wait until no more than the ``pending`` latest products are on their way; gives back those it names."""
+    """Wait until no more than the ``pending`` latest products are on their way; gives back those it names, which are
+    older."""
 
     products = operand(variadic=True)
     pending = attr(int, 0)
@@ -159,8 +160,6 @@ class WarpgroupWait(Op, name="warpgroup_wait", effects={"wgmma"}, levels=BLOCKS)
 
     def verify(self, require) -> None:
         require(self.pending >= 0, "ir.attribute", "pending products are no negative number", "pending")
-        none = not (self.pending and self.products)
-        require(none, "ir.type", "a product is complete only when none is pending", "pending")
 
 
 class BulkStore(BoxAccess, name="bulk_store", effects={"write"}, levels=BLOCKS):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from refcompiler.analysis.warpgroup_products import PROMOTED
 from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
-from refcompiler.ir.core import Constant, Value
+from refcompiler.ir.core import Block, Constant, Value
 from refcompiler.ir.types import FLOATS8, SharedType, element_of, shape_of
 from refcompiler.layouts import LinearLayout, register_offsets
 from refcompiler.lowering.state import Lowering, SharedBlock, inverse, layout_of, lowers, part
@@ -78,12 +78,25 @@ def _products(state: Lowering, op: WarpgroupDot, parts: Sequence[Value | None], 
     fields |= {"swizzle": tile.wide * itemsize, "b_major": "kn"[tile.axis], "b_stride": tile.stride}
     lefts = [_left(state, op, number, len(parts), start) for number in range(len(parts))]
     held = [left for (left, _), _ in lefts if len(parts) > 1 and not isinstance(left.type, SharedType)]
-    state.builder.op("wgmma_fence", *held)
+    registers = [*parts, *(left for (left, _), _ in lefts)]
+    if held or not _is_fenced(state.builder.block, registers):
+        state.builder.op("wgmma_fence", *held)
     results = []
     for own, (left, more) in zip(parts, lefts, strict=True):
         results.append(state.op("wgmma", own, *left, right.buffer, index, **fields, **more))
     state.builder.op("wgmma_commit")
     return results
+
+
+def _is_fenced(block: Block, registers: Sequence[Value | None]) -> bool:
+    """Whether a fence orders all that was done to ``registers``: nothing came after it but products and addresses."""
+    for op in reversed(block.ops):
+        if op.name == "wgmma_fence":
+            return True
+        products = op.name in ("wgmma", "wgmma_commit")
+        if any(result in registers for result in op.results) or not (products or (op.pure and not op.regions)):
+            return False
+    return False
 
 
 def _left(

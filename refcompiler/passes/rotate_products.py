@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.analysis.register_plan import programs_of_roles
-from refcompiler.analysis.warp_roles import RolePlan, plan_roles
+from refcompiler.analysis.warp_roles import RolePlan, first_use, plan_roles
 from refcompiler.analysis.warpgroup_products import ROWS, WARPS, is_one
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad
@@ -20,7 +20,7 @@ from refcompiler.remarks import Refusal, Remark, recording, remark
 
 def rotate_products(func: Func, context: Any) -> Func | None:
     """Where a loop has a product of what it loads, and another one of what becomes of that, the first one of the next
-    iteration is computed right after the second one of this: the tensor cores get both at once, and what lies between
+    iteration is computed right before the second one of this: the tensor cores get both at once, and what lies between
     them does without. One product more is computed than the loop has iterations, of which nobody reads the last; its
     boxes are clipped like any other. Where registers hold only one of the two products, or serve several programs,
     nothing is done.
@@ -156,7 +156,8 @@ class _Rotation:
         carried = Value(pair.product.result.type, pair.product.result.name, body)
         step = OPS["add"](index, loop.step, span=pair.product.span)
         ops, following = self.copies(pair, {index: step.result})
-        at = body.ops.index(pair.dependent) + 1
+        body.ops.insert(body.ops.index(pair.dependent), ops.pop())
+        at = body.ops.index(first_use(pair.dependent, body))
         body.ops[at:at] = [step, *ops]
         for op in body.walk():
             op.operands = [carried if o is pair.product.result else o for o in op.operands]

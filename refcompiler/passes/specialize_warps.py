@@ -68,6 +68,7 @@ class _Role:
             if op.terminator:
                 continue
             with self.build.at(op.span):
+                self.start(old, op)
                 group = self.plan.group_of(op)
                 if group is not None:
                     self.load(op, group)
@@ -87,6 +88,9 @@ class _Role:
     def slots(self, loop: For) -> list[int]:
         """The values that a loop carries in this role."""
         raise NotImplementedError
+
+    def start(self, block: Block, op: Op) -> None:
+        """Before an op."""
 
     def done(self, block: Block, index: int) -> None:
         """After the op at ``index``."""
@@ -177,6 +181,11 @@ class _Computing(_Role):
         self.taken: dict[int, Value] = {}  # ring -> the slot taken last
         self.open: list[Op] = []  # products on their way, which are waited for with the next one
         self.read: list[tuple[int, Value]] = []  # rings and slots that these read
+        self.entered: dict[Block, list[Place]] = {}  # the places at the start of an iteration
+
+    def block(self, old: Block) -> None:
+        self.entered[old] = list(self.places)
+        super().block(old)
 
     def slots(self, loop: For) -> list[int]:
         return list(range(len(loop.results)))
@@ -226,41 +235,58 @@ class _Computing(_Role):
             self.values[old_result] = result
 
     def product(self, op: Op) -> None:
-        chained, joins = op in self.plan.asynchronous, op in self.plan.joined
+        chained, joins, trails = (op in kind for kind in (self.plan.asynchronous, self.plan.joined, self.plan.trailing))
         operands = [self.get(v) for v in (op.x, op.y, op.acc)]
-        later = chained or joins or bool(self.open)
+        later = chained or joins or trails or bool(self.open)
         new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], asynchronous=later)
         new.spans, new.result.name = op.spans, op.result.name
         self.values[op.result] = new.result
         if chained:
             self.build.op("warpgroup_wait", pending=1)
-        elif later:
+        elif later and not trails:
             self.open.append(op)
         if self.open and not joins:
-            waited = self.build.op("warpgroup_wait", *(self.values[o.result] for o in self.open)).results
+            products = [self.values[o.result] for o in self.open]
+            waited = self.build.op("warpgroup_wait", *products, pending=int(trails)).results
             self.values.update(zip((o.result for o in self.open), waited, strict=True))
             self.open = []
 
     def loop(self, op: For) -> None:
         super().loop(op)
-        for dot in self.plan.asynchronous:
-            if dot in op.body.ops:
-                result = op.results[op.body.args.index(dot.acc) - 1]
-                self.values[result] = self.build.value("warpgroup_wait", self.values[result])
-                ran = self.build.value("cmp_lt", self.get(op.start), self.get(op.stop))
-                for ring in self.read_in(op.body, dot):
-                    last = self.before(ring, self.places[ring][0])
-                    self.build.op("ring_release", self.rings[ring], last, ran)
+        for dot in self.under_way(op.body):
+            result = op.results[op.body.terminator.operands.index(dot.result)]
+            self.values[result] = self.build.value("warpgroup_wait", self.values[result])
+            ran = self.build.value("cmp_lt", self.get(op.start), self.get(op.stop))
+            for ring in self.read_in(op.body, dot):
+                last = self.before(ring, self.places[ring][0])
+                self.build.op("ring_release", self.rings[ring], last, ran)
+
+    def under_way(self, body: Block) -> list[Op]:
+        """The products that are still on their way when an iteration ends."""
+        return [op for op in body.ops if op in self.plan.asynchronous or op in self.plan.trailing]
 
     def read_in(self, body: Block, dot: Op) -> list[int]:
         """The rings from which each iteration of a loop takes what its product reads."""
         return [g.ring for g in self.plan.groups if dot in g.dots and g.block is body]
+
+    def start(self, block: Block, op: Op) -> None:
+        """The trailing products of the iteration before are complete, and their slots are free; the first iteration has
+        none before it."""
+        for dot in (d for d, first in self.plan.trailing.items() if first is op):
+            carried = block.args[1 + block.terminator.operands.index(dot.result)]
+            self.values[carried] = self.build.value("warpgroup_wait", self.values[carried])
+            again = self.build.value("cmp_ne", self.get(block.args[0]), self.get(block.owner.start))
+            for ring in self.read_in(block, dot):
+                last = self.before(ring, self.entered[block][ring][0])
+                self.build.op("ring_release", self.rings[ring], last, again)
 
     def done(self, block: Block, index: int) -> None:
         for group in self.plan.groups:
             ring = group.ring
             if group.block is not block or last_use(group) is not block.ops[index]:
                 continue
+            if any(dot in self.plan.trailing and dot in block.ops for dot in group.dots):
+                continue  # until the next iteration has waited for the product
             if any(dot in self.plan.asynchronous and dot in block.ops for dot in group.dots):
                 # the product before this one is complete, so its slot is free; the first has none before it
                 loop = block.owner

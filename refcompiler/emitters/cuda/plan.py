@@ -81,6 +81,8 @@ class Plan:
             return False
         if user.name == "for" and any(result is bound for bound in user.operands[:3]):
             return False
+        if is_vector and user.name == "wgmma":
+            return False  # a fence comes between registers and the product that takes them
         if not is_vector and self._repeats(user, direct, result):
             return False
         if is_vector and not self._same_index(direct, result):
