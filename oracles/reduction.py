@@ -191,3 +191,25 @@ def reduce_or(inputs: Inputs, params: Params) -> Refs:
 def reduce_and(inputs: Inputs, params: Params) -> Refs:
     """Bitwise and of the elements, in their type."""
     return _bits(inputs, params, np.bitwise_and, -1)
+
+
+@oracle(inputs="x low", params="slack least")
+def beyond(inputs: Inputs, params: Params) -> Refs:
+    """Rows of x [R, C] whose extremum (the largest; the smallest if `least`) lies more than `slack` beyond low [R].
+
+    `out` is that extremum there and low elsewhere; `more` is low * 3 (out - low) there, low elsewhere, plus out; `scaled`
+    is x * 3 (out - low) in these rows, x elsewhere. `beyond` says which rows they are. Small whole numbers only.
+    """
+    x, low = inputs["x"], inputs["low"]
+    sign = -1 if params["least"] else 1
+    extremum = sign * (sign * x).max(axis=1)
+    there = sign * (extremum - low) > params["slack"]
+    out = np.where(there, extremum, low)
+    factor = (out - low) * 3
+    return {
+        "out": out,
+        "more": np.where(there, low * factor, low) + out,
+        "scaled": np.where(there[:, None], x * factor[:, None], x),
+        "extremum": extremum,
+        "beyond": there.astype(np.int32),
+    }

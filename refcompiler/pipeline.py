@@ -34,6 +34,7 @@ from refcompiler.passes.lower_to_simt import lower_to_simt
 from refcompiler.passes.pad_extents import pad_extents
 from refcompiler.passes.rotate_products import rotate_products
 from refcompiler.passes.share_addresses import share_addresses
+from refcompiler.passes.skip_unselected import skip_unselected
 from refcompiler.passes.specialize_warps import specialize_warps
 from refcompiler.passes.sum_products import sum_products
 from refcompiler.passes.unwrap_indices import unwrap_indices
@@ -133,6 +134,7 @@ LAID_OUT = (
     Pass("assign_layouts", assign_layouts, "every block gets a layout here; no layout is invented later"),
     Pass("cse", cse, "blocks rematerialised in several layouts share what is equal"),
     Pass("dce", dce, "what was rematerialised leaves its original without uses"),
+    Pass("skip_unselected", skip_unselected, "which lanes exchange what is known by the layouts"),
     Pass("copy_ahead", copy_ahead, "rounds of a loop wait for shared memory only, and conversions are known by now"),
     Pass("hold_in_shared", hold_in_shared, "what all rounds of a loop read takes no registers from what they compute"),
     Pass("dce", dce, "addresses that were computed for loads are computed ahead of them now"),
@@ -167,6 +169,7 @@ MUST_PRECEDE = (
     ("pad_extents", "assign_layouts", "a layout is a map over bits, so every extent is a power of two"),
     ("pad_extents", "divide_over_ctas", "a power of two of elements has equal parts"),
     ("divide_over_ctas", "assign_layouts", "threads of a CTA hold its part"),
+    ("assign_layouts", "skip_unselected", "a warp asks for what its lanes hold"),
     ("assign_layouts", "copy_ahead", "what is copied is known by the conversions of it"),
     ("copy_ahead", "hold_in_shared", "what is copied ahead goes first where shared memory is short"),
     ("assign_layouts", "lower_to_simt", "a lowering reads the layout"),

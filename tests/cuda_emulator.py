@@ -68,6 +68,10 @@ template <typename T> static T exchange(T value, unsigned source) {
 template <typename T> static T __shfl_xor_sync(unsigned mask, T value, int lanes) {
     return exchange(value, threadIdx.x ^ lanes);
 }
+static int __any_sync(unsigned mask, int value) {
+    for (int lanes = 1; lanes < 32; lanes *= 2) value |= exchange(value, threadIdx.x ^ lanes);
+    return value;
+}
 template <typename T> static T __shfl_sync(unsigned mask, T value, int lane) { return exchange(value, lane); }
 // each lane writes its own elements to the rows that others name
 template <int count, bool trans> static void store_matrices(unsigned to, const unsigned (&words)[count]) {

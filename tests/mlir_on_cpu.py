@@ -58,6 +58,7 @@ REPLACED = [
         r"nvvm\.shfl\.sync (\w+) \S+, (\S+), (\S+), \S+ : i32 -> i32",
         r"llvm.call @emu_\1(\2, \3) : (i32, i32) -> i32",
     ),
+    (r"nvvm\.vote\.sync any \S+, (\S+) -> i1", r"llvm.call @emu_any(\1) : (i1) -> i1"),
     (r"llvm\.nvvm\.sqrt\.rn\.f", "llvm.sqrt.f32"),
     (r"llvm\.nvvm\.sqrt\.rn\.d", "llvm.sqrt.f64"),
     (r"llvm\.nvvm\.ex2\.approx\.ftz\.f", "llvm.exp2.f32"),
@@ -133,6 +134,19 @@ def _store_matrices(count: int, trans: bool) -> str:
     return f"  llvm.func internal @emu_stmatrix_x{count}{'_trans' * trans}(%to: i32, {given}) {{\n{body}  }}\n"
 
 
+def _any_lane() -> str:
+    """A function for vote.sync.any: each lane joins with another one, half a warp in the end."""
+    lines = ["%x0 = llvm.zext %given : i1 to i32"]
+    for step in range(5):
+        lines += [
+            f"%m{step} = llvm.mlir.constant({1 << step} : i32) : i32",
+            f"%o{step} = llvm.call @emu_bfly(%x{step}, %m{step}) : (i32, i32) -> i32",
+            f"%x{step + 1} = llvm.or %x{step}, %o{step} : i32",
+        ]
+    lines += ["%any = llvm.trunc %x5 : i32 to i1", "llvm.return %any : i1"]
+    return "  llvm.func internal @emu_any(%given: i1) -> i1 {\n" + "".join(f"    {line}\n" for line in lines) + "  }\n"
+
+
 HELPERS = """
   llvm.func internal @emu_store_two(%place: !llvm.ptr, %x: i64, %y: i64) {
     llvm.store %x, %place : i64, !llvm.ptr
@@ -163,6 +177,8 @@ def host_text(text: str) -> str:
         for name, (source, target) in TOWARD_ZERO.items()
     ]
     helpers = "".join(f"  {line}\n" for line in declared) + HELPERS
+    if "@emu_any" in text:
+        helpers += _any_lane()
     if "@emu_stmatrix" in text:
         helpers += "".join(_store_matrices(count, trans) for count in (1, 2, 4) for trans in (False, True))
     return text.replace("module {\n", "module {\n" + helpers, 1)

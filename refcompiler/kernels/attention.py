@@ -56,7 +56,7 @@ def load_rows(x, box, batch, head, start, count, stride, ROWS: tl.constexpr, D: 
 
 
 @triton.jit
-def attend(q, k, v, largest, total, acc, scale, visible, PRECISION: tl.constexpr):
+def attend(q, k, v, largest, total, acc, scale, slack, visible, PRECISION: tl.constexpr):
     """One block of keys joins the online softmax. `scale` is positive and in base 2; None: all keys are `visible`.
 
     The power of two folds the scale into one multiply-add; a row that has seen no key keeps -inf as its largest.
@@ -64,12 +64,16 @@ def attend(q, k, v, largest, total, acc, scale, visible, PRECISION: tl.constexpr
     scores = tl.dot(q, k.T, input_precision=PRECISION)
     if visible is not None:
         scores = tl.where(visible, scores, -float("inf"))
-    new = tl.maximum(largest, tl.max(scores, axis=1))
+    block = tl.max(scores, axis=1)
+    grows = block > largest + slack
+    new = tl.where(grows, block, largest)
+    keep = tl.exp2((largest - new) * scale)
+    total = tl.where(grows, total * keep, total)
     shift = tl.where(new == -float("inf"), 0.0, new) * scale
     p = tl.exp2(scores * scale - shift[:, None])
-    keep = tl.exp2(largest * scale - shift)
-    total = total * keep + tl.sum(p, axis=1)
-    acc = tl.dot(p.to(v.dtype), v, acc * keep[:, None], input_precision=PRECISION)
+    total += tl.sum(p, axis=1)
+    acc = tl.where(grows[:, None], acc * keep[:, None], acc)
+    acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
     return new, total, acc
 
 
@@ -103,20 +107,21 @@ def attention_forward(
         end = tl.minimum(keys, start + BM + keys - queries)
         whole = tl.maximum(tl.minimum(keys, start + 1 + keys - queries), 0)
     whole = whole // BN * BN
+    slack = 8.0 / scale
     largest = tl.full((BM,), -float("inf"), tl.float32)
     total = tl.zeros((BM,), tl.float32)
     acc = tl.zeros((BM, BD), tl.float32)
     for j in range(0, whole, BN):
         y = load_rows(k, k_box, batch, kv_head, j, keys, stride_kt, BN, D, BD, False)
         z = load_rows(v, v_box, batch, kv_head, j, keys, stride_vt, BN, D, BD, False)
-        largest, total, acc = attend(x, y, z, largest, total, acc, scale, None, PRECISION)
+        largest, total, acc = attend(x, y, z, largest, total, acc, scale, slack, None, PRECISION)
     for j in range(whole, end, BN):
         y = load_rows(k, k_box, batch, kv_head, j, keys, stride_kt, BN, D, BD, True)
         z = load_rows(v, v_box, batch, kv_head, j, keys, stride_vt, BN, D, BD, True)
         visible = (j + columns < keys)[None, :]
         if CAUSAL:
             visible = visible & (j + columns[None, :] <= rows[:, None] + (keys - queries))
-        largest, total, acc = attend(x, y, z, largest, total, acc, scale, visible, PRECISION)
+        largest, total, acc = attend(x, y, z, largest, total, acc, scale, slack, visible, PRECISION)
     acc = acc * (1.0 / tl.where(total == 0.0, 1.0, total))[:, None]
     if HAS_LSE:
         base = tl.where(largest == -float("inf"), 0.0, largest) * scale

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from refcompiler.dialects.laid_out import BEYOND, AnyBeyond
 from refcompiler.dialects.simt.registers import count_of
 from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.opdef import OPS
@@ -30,6 +31,19 @@ def lower_reduce(state: Lowering, op: Op) -> None:
         partial = _combine_registers(state, op, gathered, len(plan.warp_groups[0]), results)
     for old, new in zip(op.results, partial, strict=True):
         state.set(old, new)
+
+
+@lowers("any_beyond")
+def lower_any_beyond(state: Lowering, op: AnyBeyond) -> None:
+    """Each thread compares the extremum of what it has, and the warp votes."""
+    plan = reduction(layout_of(op.x), op.axis)
+    results, elements = len(plan.register_groups), len(plan.register_groups[0])
+    partial = [_by_element(state, state.vector(op.x), plan.register_groups)]
+    extremum = _combine_registers(state, op, partial, elements, results)[0]
+    found = state.op(BEYOND[op.combine], extremum, state.value(op.bound))
+    while (count := count_of(found.type)) > 1:
+        found = state.op("or", state.pick(found, range(count // 2)), state.pick(found, range(count // 2, count)))
+    state.set(op.result, state.op("vote_any", found))
 
 
 def _by_element(state: Lowering, value: Value, groups: Sequence[Sequence[int]]) -> Value:

@@ -156,9 +156,9 @@ class _Rotation:
         carried = Value(pair.product.result.type, pair.product.result.name, body)
         step = OPS["add"](index, loop.step, span=pair.product.span)
         ops, following = self.copies(pair, {index: step.result})
-        body.ops.insert(body.ops.index(pair.dependent), ops.pop())
         at = body.ops.index(first_use(pair.dependent, body))
-        body.ops[at:at] = [step, *ops]
+        body.ops[at:at] = [step, *ops[:-1]]
+        body.ops.insert(body.ops.index(pair.dependent), ops[-1])
         for op in body.walk():
             op.operands = [carried if o is pair.product.result else o for o in op.operands]
         self.drop(body, pair.slice)

@@ -23,7 +23,7 @@ _NO_INSTRUCTION = frozenset(
 _CLASSES = {
     "ldmatrix": "shared", "stmatrix": "shared",
     "ld_global": "global", "st_global": "global", "ld_shared": "shared", "st_shared": "shared",
-    **dict.fromkeys(SHUFFLES, "shuffle"),
+    **dict.fromkeys(SHUFFLES, "shuffle"), "vote_any": "shuffle",
     "atomic_rmw": "global", "atomic_cas": "global", "barrier": "barrier", "named_barrier": "barrier",
     "cluster_barrier": "barrier", "st_async": "shared",
     "for": "control", "if": "control", "while": "control", "roles": "control", "cast": "conversion",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from refcompiler.dialects.simt.thread import ALL_LANES, SHUFFLES
+from refcompiler.dialects.simt.thread import ALL_LANES, SHUFFLES, VoteAny
 from refcompiler.ir.core import Op
 from refcompiler.simulator.machine import WARP, Machine, Step, garbage, registers_of, steps
 
@@ -32,6 +32,17 @@ def shuffle(op: Op) -> Step:
             undefined = inside & ((members >> np.where(inside, source, 0)) & 1 == 0)
             taken[undefined] = garbage((1, taken.shape[1]), taken.dtype)
         m.values[op.result] = taken
+
+    return step
+
+
+@steps("vote_any")
+def vote_any(op: VoteAny) -> Step:
+    def step(m: Machine) -> None:
+        _check_members(m, op, ALL_LANES)
+        x = np.broadcast_to(m.values[op.x], (m.lanes, 1))
+        taken = np.repeat(x.reshape(-1, WARP).any(axis=1), WARP)
+        m.values[op.result] = taken[:, None]
 
     return step
 

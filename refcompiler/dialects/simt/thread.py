@@ -5,7 +5,7 @@ from __future__ import annotations
 from refcompiler.dialects.simt.registers import SIMT
 from refcompiler.ir.core import Op, Value
 from refcompiler.ir.opdef import attr, operand
-from refcompiler.ir.types import I32, DType, Type
+from refcompiler.ir.types import BOOL, I32, DType, Type
 
 
 class ThreadId(Op, name="thread_id", levels=SIMT):
@@ -62,6 +62,24 @@ class ShflIdx(Shuffle, name="shfl_idx", levels=SIMT):
     @classmethod
     def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
         return I32 if index == 1 else None
+
+
+class VoteAny(Op, name="vote_any", levels=SIMT):
+    """Whether ``x`` is true in any lane of the warp, all of which execute it together (PTX vote.sync.any).
+    Spec: exec.shuffles
+    """
+
+    x = operand()
+
+    def infer(self) -> list[Type]:
+        return [BOOL]
+
+    def verify(self, require) -> None:
+        require(self.x.type is BOOL, "exec.shuffles#E3", lambda: f"lanes vote by a bool scalar, got {self.x.type}", "x")
+
+    @classmethod
+    def literal_type(cls, index: int, operands: list[Value | None], types: list[Type]) -> DType | None:
+        return BOOL
 
 
 class ShflUp(Shuffle, name="shfl_up", levels=SIMT):

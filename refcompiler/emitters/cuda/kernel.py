@@ -301,6 +301,7 @@ _NAMES = {
     "num_programs": "programs",
     "ld_shared": "gathered",
     **dict.fromkeys(SHUFFLES, "other"),
+    "vote_any": "any_lane",
     "select": "selected",
     "atomic_rmw": "old",
     "atomic_cas": "old",

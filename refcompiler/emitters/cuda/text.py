@@ -7,7 +7,7 @@ from collections.abc import Callable
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.dialects.atomic import Atomic
 from refcompiler.dialects.elementwise import Elementwise
-from refcompiler.dialects.simt.thread import SHUFFLES
+from refcompiler.dialects.simt.thread import ALL_LANES, SHUFFLES
 from refcompiler.emitters.cuda import expressions as e
 from refcompiler.emitters.cuda.atomics import atomic_function
 from refcompiler.emitters.cuda.cached import access_function
@@ -64,6 +64,8 @@ class Renderer:
             return e.cast(operands[0], source, target)
         if op.name == "bitcast":
             return e.bitcast(operands[0], source, target, op.results[0] not in self.written)
+        if op.name == "vote_any":
+            return call("__any_sync", hex(ALL_LANES), operands[0])
         if op.name in SHUFFLES:
             return self.shuffle(op, operands, source)
         assert isinstance(op, Elementwise) and isinstance(source, DType)

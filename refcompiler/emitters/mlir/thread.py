@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from refcompiler.dialects.simt.thread import ALL_LANES
 from refcompiler.emitters.mlir import types as t
 from refcompiler.emitters.mlir.writer import Writer, writes
 from refcompiler.ir.core import Op
@@ -52,6 +53,12 @@ def write_shuffle(w: Writer, op: Op) -> None:
         return w.let(f"nvvm.shfl.sync {kind} {members}, {word}, {lane}, {end} : i32 -> i32")
 
     w.set(op, [_through_words(w, register, element, exchange) for register in w.registers(op.x)])
+
+
+@writes("vote_any")
+def write_vote_any(w: Writer, op: Op) -> None:
+    members = w.constant(_signed(ALL_LANES))
+    w.set(op, [w.let(f"nvvm.vote.sync any {members}, {w.value(op.x)} -> i1")])
 
 
 def _signed(bits: int) -> int:
