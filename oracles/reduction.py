@@ -197,7 +197,7 @@ def reduce_and(inputs: Inputs, params: Params) -> Refs:
 def beyond(inputs: Inputs, params: Params) -> Refs:
     """Rows of x [R, C] whose extremum (the largest; the smallest if `least`) lies more than `slack` beyond low [R].
 
-    `out` is that extremum there and low elsewhere; `more` is low * 3 (out - low) there, low elsewhere, plus out; `scaled`
+    `out` is that extremum there, low elsewhere; `more` is low * 3 (out - low) there, low elsewhere, plus out; `scaled`
     is x * 3 (out - low) in these rows, x elsewhere. `beyond` says which rows they are. Small whole numbers only.
     """
     x, low = inputs["x"], inputs["low"]

@@ -58,6 +58,7 @@ class RolePlan:
     rings: list[RingPlan]
     dots: set[Op]
     asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
+    whole: set[Op]  # products that go on their way as one group and need not be waited for at once
     joined: set[Op]  # products that are waited for with the next one, which does not need them
     trailing: dict[Op, Op]  # products that only the next iteration reads, and what is done after the wait for them
     addresses: set[Op]  # what the fetching warps compute
@@ -150,7 +151,8 @@ class _Planner:
         self.check_registers(loads, dots, joined, trailing)
         self.tell(dots, groups, rings)
         buffers = self.buffers(rings, stores)
-        return RolePlan(groups, rings, dots, chains, joined, trailing, addresses, carried, buffers, sorted(disjoint))
+        whole = {d for d in dots if self.is_whole(d)}
+        return RolePlan(groups, rings, dots, chains, whole, joined, trailing, addresses, carried, buffers, sorted(disjoint))
 
     def check_registers(
         self, loads: Container[Op | None], dots: set[Op], joined: set[Op], trailing: Container[Op]
@@ -338,13 +340,17 @@ class _Planner:
                 if last is not None and (last.result in op.operands or not (op.pure or isinstance(op, DescriptorLoad))):
                     last = None
                 if op in dots:
-                    waits = is_one(op, self.warpgroups) and element_of(op.x.type) not in FLOATS8
+                    waits = self.is_whole(op)
                     if last is not None and waits:
                         found.add(last)
                     last = op if waits else None
                 elif op.regions or (op.pure and not is_view(op) and any(shape_of(r.type) for r in op.results)):
                     last = None
         return found
+
+    def is_whole(self, dot: Op) -> bool:
+        """Whether a product is one group of instructions; sums of float8 join those of float32 in parts."""
+        return is_one(dot, self.warpgroups) and element_of(dot.x.type) not in FLOATS8
 
     def is_chain(self, dot: Op, loads: Any) -> bool:
         """Whether its result is only added to in the next iteration of the loop around it, so that it may still be on
@@ -353,12 +359,11 @@ class _Planner:
         block = self.block_of[dot]
         loop = block.owner
         if (
-            not is_one(dot, self.warpgroups)
+            not self.is_whole(dot)
             or not isinstance(loop, For)
             or not _counts_up(loop)
             or origin(dot.x) not in loads
             or all(self.block_of[origin(operand)] is not block for operand in (dot.x, dot.y))
-            or element_of(dot.x.type) in FLOATS8
             or dot.acc not in loop.body.args[1:]
         ):
             return False
@@ -376,11 +381,11 @@ class _Planner:
             return False
         block = self.block_of[dot]
         loop = block.owner
-        if not is_one(dot, self.warpgroups) or not isinstance(loop, For) or not _counts_up(loop):
+        if not self.is_whole(dot) or not isinstance(loop, For) or not _counts_up(loop):
             return False
         end, others = block.terminator, [op for op in block.walk() if op.name == "dot" and op is not dot]
         once = self.users.get(dot.result, []) == [end] and end.operands.count(dot.result) == 1
-        if not once or not others or element_of(dot.x.type) in FLOATS8:
+        if not once or not others:
             return False
         carried = block.args[1 + end.operands.index(dot.result)]
         inside = set(block.walk())
@@ -393,8 +398,8 @@ class _Planner:
 
 
 def first_use(dot: Op, body: Block) -> Op:
-    """The first op of an iteration that reads what a product of the one before gave, which only the next iteration reads,
-    or that rounds the left operand of this one, which has no registers until that of the one before has been read."""
+    """The first op of an iteration that reads what a product of the one before gave, or that rounds the left operand of
+    this one, which has no registers until that of the one before has been read."""
     slots = [i for i, value in enumerate(body.terminator.operands) if value is dot.result]
     carried = {body.args[1 + i] for i in slots}
     reading = [op for op in body.ops if any(v in carried for each in _with_inner(op) for v in each.operands)]

@@ -30,8 +30,8 @@ BEYOND = {"maximum": "cmp_gt", "minimum": "cmp_lt"}  # of each extremum, the com
 
 
 class AnyBeyond(Op, name="any_beyond", levels=("laid_out",)):
-    """Whether an element of ``x`` that a thread of this warp has lies beyond the element of ``bound`` for its place, which
-    has no ``axis``: above it where ``combine`` is "maximum", below where it is "minimum". One bool for each warp."""
+    """Whether an element of ``x`` that a thread of this warp has lies beyond the element of ``bound`` for its place
+    without ``axis``: above it where ``combine`` is "maximum", below where it is "minimum". One bool for each warp."""
 
     x = operand()
     bound = operand()

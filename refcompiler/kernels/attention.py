@@ -68,12 +68,12 @@ def attend(q, k, v, largest, total, acc, scale, slack, visible, PRECISION: tl.co
     grows = block > largest + slack
     new = tl.where(grows, block, largest)
     keep = tl.exp2((largest - new) * scale)
-    total = tl.where(grows, total * keep, total)
+    total = tl.where(grows[:, None], total * keep[:, None], total)
     shift = tl.where(new == -float("inf"), 0.0, new) * scale
     p = tl.exp2(scores * scale - shift[:, None])
-    total += tl.sum(p, axis=1)
     acc = tl.where(grows[:, None], acc * keep[:, None], acc)
     acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
+    total += tl.sum(tl.sum(p.reshape(p.shape[0], p.shape[1] // 8, 4, 2), axis=3), axis=1)
     return new, total, acc
 
 
@@ -109,7 +109,7 @@ def attention_forward(
     whole = whole // BN * BN
     slack = 8.0 / scale
     largest = tl.full((BM,), -float("inf"), tl.float32)
-    total = tl.zeros((BM,), tl.float32)
+    total = tl.zeros((BM, 4), tl.float32)
     acc = tl.zeros((BM, BD), tl.float32)
     for j in range(0, whole, BN):
         y = load_rows(k, k_box, batch, kv_head, j, keys, stride_kt, BN, D, BD, False)
@@ -122,6 +122,7 @@ def attention_forward(
         if CAUSAL:
             visible = visible & (j + columns[None, :] <= rows[:, None] + (keys - queries))
         largest, total, acc = attend(x, y, z, largest, total, acc, scale, slack, visible, PRECISION)
+    total = tl.sum(total, axis=1)
     acc = acc * (1.0 / tl.where(total == 0.0, 1.0, total))[:, None]
     if HAS_LSE:
         base = tl.where(largest == -float("inf"), 0.0, largest) * scale

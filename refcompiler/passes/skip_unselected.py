@@ -16,8 +16,8 @@ _VIEWS = frozenset({"expand_dims", "broadcast", "convert_layout"})
 
 
 def skip_unselected(func: Func, context: Any) -> None:
-    """Where a condition is that the extremum of a row lies beyond a bound, a warp first asks whether any of its elements
-    does. If none does, the condition is false throughout, so the warp goes without the exchange between lanes that the
+    """Where a condition is that the extremum of a row lies beyond a bound, warps first ask whether any of their elements
+    does. If none does, the condition is false throughout, so a warp goes without the exchange between lanes that the
     extremum takes, and without what is read only by selects on that condition, where it is true.
 
     Nothing else changes: selects give the same elements, and what is skipped has no effects.
@@ -71,8 +71,8 @@ def _find(func: Func, block: Block, condition: Op) -> _Found | None:
 
 
 def _read_by_selects(func: Func, block: Block, selects: list[Op], kept: set[Value]) -> set[Op]:
-    """The ops of a block whose results nothing reads but each other and ``selects``, and these not where their condition
-    is false; without those that give one of ``kept``."""
+    """The ops of a block whose results nothing reads but each other and ``selects``, these not where their condition is
+    false; without those that give one of ``kept``."""
     users: dict[Value, list[tuple[Op, int]]] = {}
     for op in func.walk():
         for index, value in enumerate(op.operands):

@@ -179,13 +179,15 @@ class _Computing(_Role):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.taken: dict[int, Value] = {}  # ring -> the slot taken last
-        self.open: list[Op] = []  # products on their way, which are waited for with the next one
+        self.open: list[Op] = []  # products on their way, which are waited for before one of them is read
+        self.behind = 0  # products that were begun after those and are not waited for with them
         self.read: list[tuple[int, Value]] = []  # rings and slots that these read
         self.entered: dict[Block, list[Place]] = {}  # the places at the start of an iteration
 
     def block(self, old: Block) -> None:
         self.entered[old] = list(self.places)
         super().block(old)
+        self.settle()
 
     def slots(self, loop: For) -> list[int]:
         return list(range(len(loop.results)))
@@ -235,21 +237,27 @@ class _Computing(_Role):
             self.values[old_result] = result
 
     def product(self, op: Op) -> None:
-        chained, joins, trails = (op in kind for kind in (self.plan.asynchronous, self.plan.joined, self.plan.trailing))
         operands = [self.get(v) for v in (op.x, op.y, op.acc)]
-        later = chained or joins or trails or bool(self.open)
-        new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], asynchronous=later)
+        new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], asynchronous=op in self.plan.whole)
         new.spans, new.result.name = op.spans, op.result.name
         self.values[op.result] = new.result
-        if chained:
+        if op in self.plan.asynchronous:
             self.build.op("warpgroup_wait", pending=1)
-        elif later and not trails:
+        elif op in self.plan.trailing:
+            self.behind += 1
+        elif op in self.plan.whole:
             self.open.append(op)
-        if self.open and not joins:
-            products = [self.values[o.result] for o in self.open]
-            waited = self.build.op("warpgroup_wait", *products, pending=int(trails)).results
-            self.values.update(zip((o.result for o in self.open), waited, strict=True))
-            self.open = []
+
+    def settle(self) -> None:
+        """Wait for the open products; the slots that they read are free then."""
+        if self.open:
+            products = [self.values[op.result] for op in self.open]
+            waited = self.build.op("warpgroup_wait", *products, pending=self.behind).results
+            self.values.update(zip((op.result for op in self.open), waited, strict=True))
+        self.open, self.behind = [], 0
+        for ring, slot in self.read:
+            self.build.op("ring_release", self.rings[ring], slot, None)
+        self.read = []
 
     def loop(self, op: For) -> None:
         super().loop(op)
@@ -270,8 +278,13 @@ class _Computing(_Role):
         return [g.ring for g in self.plan.groups if dot in g.dots and g.block is body]
 
     def start(self, block: Block, op: Op) -> None:
-        """The trailing products of the iteration before are complete, and their slots are free; the first iteration has
-        none before it."""
+        """Open products are complete before one is read, and before a product that is not waited for with them. The
+        trailing products of the iteration before are complete, and their slots are free; the first iteration has none
+        before it."""
+        reads = any(product.result in op.operands for product in self.open)
+        apart = op in self.plan.dots and bool(self.open) and self.open[-1] not in self.plan.joined
+        if reads or apart or op.regions:
+            self.settle()
         for dot in (d for d, first in self.plan.trailing.items() if first is op):
             carried = block.args[1 + block.terminator.operands.index(dot.result)]
             self.values[carried] = self.build.value("warpgroup_wait", self.values[carried])
@@ -295,6 +308,4 @@ class _Computing(_Role):
             else:
                 self.read.append((ring, self.taken[ring]))
         if not self.open:
-            for ring, slot in self.read:
-                self.build.op("ring_release", self.rings[ring], slot, None)
-            self.read = []
+            self.settle()
