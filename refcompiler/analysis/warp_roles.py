@@ -59,6 +59,7 @@ class RolePlan:
     dots: set[Op]
     asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
     whole: set[Op]  # products that go on their way as one group and need not be waited for at once
+    stepwise: set[Op]  # of these, those that begin while their left operands are computed
     joined: set[Op]  # products that are waited for with the next one, which does not need them
     trailing: dict[Op, Op]  # products that only the next iteration reads, and what is done after the wait for them
     addresses: set[Op]  # what the fetching warps compute
@@ -152,7 +153,8 @@ class _Planner:
         self.tell(dots, groups, rings)
         buffers = self.buffers(rings, stores)
         whole = {d for d in dots if self.is_whole(d)}
-        return RolePlan(groups, rings, dots, chains, whole, joined, trailing, addresses, carried, buffers, sorted(disjoint))
+        stepwise = {d for d in whole - chains - joined - trailing.keys() if self.is_stepwise(d, loads, joined)}
+        return RolePlan(groups, rings, dots, chains, whole, stepwise, joined, trailing, addresses, carried, buffers, sorted(disjoint))
 
     def check_registers(
         self, loads: Container[Op | None], dots: set[Op], joined: set[Op], trailing: Container[Op]
@@ -351,6 +353,14 @@ class _Planner:
     def is_whole(self, dot: Op) -> bool:
         """Whether a product is one group of instructions; sums of float8 join those of float32 in parts."""
         return is_one(dot, self.warpgroups) and element_of(dot.x.type) not in FLOATS8
+
+    def is_stepwise(self, dot: Op, loads: Container[Op | None], joined: Container[Op]) -> bool:
+        """Whether the left operand is computed in registers of 16 bits, and no product that is joined comes before."""
+        made, block = dot.x.owner, self.block_of[dot]
+        before = [op for op in block.ops[: block.ops.index(dot)] if op.name == "dot"]
+        alone = not before or before[-1] not in joined
+        computed = isinstance(made, Op) and made.name == "cast" and self.block_of[made] is block
+        return computed and alone and origin(dot.x) not in loads and element_of(dot.x.type).itemsize == 2
 
     def is_chain(self, dot: Op, loads: Any) -> bool:
         """Whether its result is only added to in the next iteration of the loop around it, so that it may still be on

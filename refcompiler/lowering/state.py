@@ -220,7 +220,7 @@ class Lowering:
             result = self._pick(owner.x, tuple(owner.indices[i] for i in indices), made)
         elif owner.name == "pack" and len(indices) == 1 and len(owner.operands) == count:
             result = owner.operands[indices[0]]
-        elif made is not None and _is_elementwise(owner) and len(indices) < count:
+        elif made is not None and is_elementwise(owner) and len(indices) < count:
             result = self.rebuild(owner, [self._pick(o, indices, made) for o in owner.operands])
             result.name = value.name
         else:
@@ -230,7 +230,7 @@ class Lowering:
         return result
 
 
-def _is_elementwise(op: Op) -> bool:
+def is_elementwise(op: Op) -> bool:
     return isinstance(op, Elementwise) or op.name in ("select", "cast", "bitcast", "addptr")
 
 

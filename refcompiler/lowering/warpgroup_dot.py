@@ -10,6 +10,7 @@ from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
 from refcompiler.ir.core import Block, Constant, Value
 from refcompiler.ir.types import FLOATS8, SharedType, element_of, shape_of
 from refcompiler.layouts import LinearLayout, register_offsets
+from refcompiler.lowering.stepwise import Stepwise
 from refcompiler.lowering.state import Lowering, SharedBlock, inverse, layout_of, lowers, part
 
 ROWS, STEP_BYTES = 64, 32  # of an instruction, and of k in each row
@@ -56,7 +57,9 @@ def lower_warpgroup_dot(state: Lowering, op: WarpgroupDot) -> None:
     kept = columns_of(layout_of(op.result), op.columns)
     acc = None if op.acc is None else state.pick(state.vector(op.acc), kept)
     parts = [None if acc is None else part(state, acc, tile, tiles) for tile in range(tiles)]
-    if element not in FLOATS8:
+    if op.stepwise:
+        results = [_steps(state, op, parts[0], depth)]
+    elif element not in FLOATS8:
         results = _products(state, op, parts, 0, depth)
         if not op.asynchronous:
             results = state.builder.op("wgmma_wait", *results).results
@@ -86,6 +89,28 @@ def _products(state: Lowering, op: WarpgroupDot, parts: Sequence[Value | None], 
         results.append(state.op("wgmma", own, *left, right.buffer, index, **fields, **more))
     state.builder.op("wgmma_commit")
     return results
+
+
+def _steps(state: Lowering, op: WarpgroupDot, acc: Value | None, depth: int) -> Value:
+    """The products of one tile whose left operand is in registers, each right after the registers that it takes."""
+    tile = tile_of(layout_of(op.y))
+    right: SharedBlock = state.values[op.y]
+    elements = STEP_BYTES // element_of(op.x.type).itemsize
+    fields: dict[str, Any] = {"n": op.columns or shape_of(op.y.type)[1], "k_steps": 1, "b_major": "kn"[tile.axis]}
+    fields |= {"swizzle": tile.wide * element_of(op.y.type).itemsize, "b_stride": tile.stride}
+    left = Stepwise(state, state.vector(op.x))
+    registers = left.count * elements // depth
+    for step in range(depth // elements):
+        own = left.part(range(step * registers, (step + 1) * registers))
+        index = right.index
+        if step:
+            index = state.op("add", index, state.constant(tile.offset(step * elements, 0)))
+        state.builder.op("wgmma_fence")
+        acc = state.op("wgmma", acc, own, None, right.buffer, index, **fields)
+    state.builder.op("wgmma_commit")
+    left.finish()
+    assert acc is not None
+    return acc
 
 
 def _is_fenced(block: Block, registers: Sequence[Value | None]) -> bool:

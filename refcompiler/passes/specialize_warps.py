@@ -238,7 +238,8 @@ class _Computing(_Role):
 
     def product(self, op: Op) -> None:
         operands = [self.get(v) for v in (op.x, op.y, op.acc)]
-        new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], asynchronous=op in self.plan.whole)
+        kind = {"asynchronous": op in self.plan.whole, "stepwise": op in self.plan.stepwise}
+        new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], **kind)
         new.spans, new.result.name = op.spans, op.result.name
         self.values[op.result] = new.result
         if op in self.plan.asynchronous:
