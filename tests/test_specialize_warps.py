@@ -260,9 +260,48 @@ def test_products_in_several_parts_overlap(backend):
 def test_products_are_rotated_where_registers_hold_both(columns, rotated):
     types = "q:*bf16:16,k:*bf16:16,v:*bf16:16,out:*f32:16,S:i32:16"
     kernel = uneven.compile(types, {"B": 64, "N": columns, "D": 64}, arch="sm_90a", num_warps=4, num_stages=2)
-    assert "roles" in kernel.asm["simt"] and kernel.asm["simt"].count("wgmma ") == 2 + rotated
+    steps = 256 // 16  # of a product that begins while its left operand is computed
+    assert "roles" in kernel.asm["simt"] and kernel.asm["simt"].count("wgmma ") == (3 if rotated else 1 + steps)
     (said,) = [r for r in kernel.remarks if r.step == "rotate_products"]
     assert said.applied is rotated and ("registers do not hold both" in said.message) is not rotated
+
+
+@triton.jit
+def scaled(q, k, v, out, S, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    """The accumulator of the second product is scaled before the next one adds to it."""
+    queries = tl.make_tensor_descriptor(q, [S, D], [D, 1], [BM, D])
+    keys = tl.make_tensor_descriptor(k, [S, D], [D, 1], [BN, D])
+    values = tl.make_tensor_descriptor(v, [S, D], [D, 1], [BN, D])
+    x = queries.load([tl.program_id(0) * BM, 0])
+    acc = tl.zeros((BM, D), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    for start in range(0, S, BN):
+        p = tl.maximum(tl.dot(x, keys.load([start, 0]).T), 0.0)
+        acc = tl.dot(p.to(v.dtype.element_ty), values.load([start, 0]), acc * 0.5)
+        total += tl.sum(p, axis=1)
+    result = tl.make_tensor_descriptor(out, [S, D], [D, 1], [BM, D])
+    result.store([tl.program_id(0) * BM, 0], acc + total[:, None])
+
+
+@pytest.mark.parametrize(("stages", "maxnreg"), [(2, None), (3, None), (2, 128)])
+def test_products_that_the_next_iteration_reads_first(stages, maxnreg):
+    """They are on their way while the next left operand is computed, or begin while theirs is."""
+    q, k, v = numbers(192, 64), np.sign(numbers(192, 64)).astype(BF16), np.sign(numbers(192, 64)).astype(BF16)
+    out = np.zeros((192, 64), np.float32)
+    shape = {"BM": 64, "BN": 32, "D": 64, "num_warps": 4, "num_stages": stages, "maxnreg": maxnreg}
+    kernel = scaled[(3,)](q, k, v, out, 192, backend="simt", **shape)
+    loop = next(op for op in kernel.level("simt").walk() if op.name == "for")
+    kinds = [(op.name, op.attrs.get("pending")) for op in loop.body.ops if op.name in ("wgmma", "wgmma_wait")]
+    if maxnreg is None:  # the product before is waited for, two begin, and the first one is waited for
+        assert kinds == [("wgmma_wait", 0), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 1)]
+    else:
+        assert kinds == [("wgmma", None), ("wgmma_wait", 0), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 0)]
+    expected, total = np.zeros((192, 64)), np.zeros((192, 1))
+    for start in range(0, 192, 32):
+        p = np.maximum(product(q, k[start : start + 32].T), 0.0)
+        expected = expected * 0.5 + product(p.astype(BF16), v[start : start + 32])
+        total += p.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(out, expected + total, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("stages", "buffers"), [(2, 4), (3, 4), (4, 2)])
@@ -281,7 +320,7 @@ def test_programs_that_share_a_multiprocessor():
     kernel = uneven.compile(types, {"B": 128, "N": 64, "D": 64}, arch="sm_90a", num_warps=8, num_stages=2, maxnreg=80)
     assert kernel.level("simt").attrs["min_blocks"] == 2
     assert [op.count for op in kernel.level("simt").walk() if op.name == "set_max_registers"] == [104, 24]
-    assert kernel.asm["simt"].count("wgmma ") == 2
+    assert kernel.asm["simt"].count("wgmma ") == 1 + 4  # four steps of the second one begin as they are computed
 
 
 @pytest.mark.parametrize("backend", ["cuda", "mlir"])

@@ -66,8 +66,8 @@ class RegisterPlan:
         return max(needs, key=lambda need: need[0], default=(0, None))
 
     def _kept(self, values: set[Value], before: set[Value], later: list[Op]) -> set[Value]:
-        """``values`` that ``later`` ops read, or what these ops make of them, where that takes fewer registers and needs
-        nothing but what is there ``before``: then it may be computed before as well."""
+        """``values`` that ``later`` ops read, or what these ops make of them, where that takes fewer registers and can
+        be computed at once: it needs nothing but what is there ``before``."""
         kept: set[Value] = set()
         for value in values:
             users = [op for op in later if value in _read(op)]

@@ -154,7 +154,8 @@ class _Planner:
         buffers = self.buffers(rings, stores)
         whole = {d for d in dots if self.is_whole(d)}
         stepwise = {d for d in whole - chains - joined - trailing.keys() if self.is_stepwise(d, loads, joined)}
-        return RolePlan(groups, rings, dots, chains, whole, stepwise, joined, trailing, addresses, carried, buffers, sorted(disjoint))
+        kinds = (chains, whole, stepwise, joined, trailing)
+        return RolePlan(groups, rings, dots, *kinds, addresses, carried, buffers, sorted(disjoint))
 
     def check_registers(
         self, loads: Container[Op | None], dots: set[Op], joined: set[Op], trailing: Container[Op]

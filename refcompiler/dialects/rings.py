@@ -129,9 +129,9 @@ class RingRelease(RingOp, name="ring_release", effects={"wait"}, levels=BLOCKS):
 class WarpgroupDot(Op, name="warpgroup_dot", effects={"wgmma"}, explicit_type=True, levels=BLOCKS):
     """``acc`` + ``x`` ``y`` by the tensor cores of all warpgroups, in f32 or i32 (PTX wgmma). ``y`` is in shared memory
     and ``x`` there or in registers. ``asynchronous``: the result is complete, and what it reads may be
-    overwritten, only after a ``warpgroup_wait``; until then it may only be added to. ``stepwise``: what computes ``x``
-    in registers is done a step along k at a time, and tensor cores begin after the first one. Only the first ``columns``
-    of ``y`` are there; 0: all."""
+    overwritten, only after a ``warpgroup_wait``; until then it may only be added to. ``stepwise``: ``x`` is computed in
+    registers, one step along k at a time, and tensor cores begin after the first one. Only the first ``columns`` of
+    ``y`` are there; 0: all."""
 
     x = operand()
     y = operand()

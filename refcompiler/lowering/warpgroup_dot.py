@@ -10,8 +10,8 @@ from refcompiler.dialects.rings import WarpgroupDot, WarpgroupWait
 from refcompiler.ir.core import Block, Constant, Value
 from refcompiler.ir.types import FLOATS8, SharedType, element_of, shape_of
 from refcompiler.layouts import LinearLayout, register_offsets
-from refcompiler.lowering.stepwise import Stepwise
 from refcompiler.lowering.state import Lowering, SharedBlock, inverse, layout_of, lowers, part
+from refcompiler.lowering.stepwise import Stepwise
 
 ROWS, STEP_BYTES = 64, 32  # of an instruction, and of k in each row
 WARPGROUP_BITS = 7  # of a thread's index below the number of its warpgroup

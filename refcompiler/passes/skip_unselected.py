@@ -16,9 +16,9 @@ _VIEWS = frozenset({"expand_dims", "broadcast", "convert_layout"})
 
 
 def skip_unselected(func: Func, context: Any) -> None:
-    """Where a condition is that the extremum of a row lies beyond a bound, warps first ask whether any of their elements
-    does. If none does, the condition is false throughout, so a warp goes without the exchange between lanes that the
-    extremum takes, and without what is read only by selects on that condition, where it is true.
+    """Where a condition is that the extremum of a row lies beyond a bound, a warp first asks whether any of its own
+    elements does. If none does, the condition is false throughout: the warp goes without the exchange between lanes
+    that the extremum takes, and without what is read only by selects on that condition, where it is true.
 
     Nothing else changes: selects give the same elements, and what is skipped has no effects.
     """

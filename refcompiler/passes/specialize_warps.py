@@ -238,8 +238,10 @@ class _Computing(_Role):
 
     def product(self, op: Op) -> None:
         operands = [self.get(v) for v in (op.x, op.y, op.acc)]
-        kind = {"asynchronous": op in self.plan.whole, "stepwise": op in self.plan.stepwise}
-        new = self.build.op("warpgroup_dot", *operands, types=[op.result.type], **kind)
+        whole, stepwise = op in self.plan.whole, op in self.plan.stepwise
+        new = self.build.op(
+            "warpgroup_dot", *operands, types=[op.result.type], asynchronous=whole, stepwise=stepwise
+        )  # fmt: skip
         new.spans, new.result.name = op.spans, op.result.name
         self.values[op.result] = new.result
         if op in self.plan.asynchronous:
