@@ -65,21 +65,6 @@ class RegisterPlan:
         needs = [(sum(map(self.cost, live)) + self._sums_apart(op), op) for op, live in found]
         return max(needs, key=lambda need: need[0], default=(0, None))
 
-    def _kept(self, values: set[Value], before: set[Value], later: list[Op]) -> set[Value]:
-        """``values`` that ``later`` ops read, or what these ops make of them, where that takes fewer registers and can
-        be computed at once: it needs nothing but what is there ``before``."""
-        kept: set[Value] = set()
-        for value in values:
-            users = [op for op in later if value in _read(op)]
-            made = {r for op in users for r in op.results}
-            early = all((op.pure or op.name == "reduce") and not op.terminator and not op.regions for op in users)
-            if not users or not early or any(_read(op) - before for op in users):
-                kept.add(value)
-                continue
-            fewer = self._kept(made, before | made, later)
-            kept |= fewer if sum(map(self.cost, fewer)) < self.cost(value) else {value}
-        return kept
-
     def _products(self, block: Block, outer: set[Value], dots: Container[Op]) -> Iterable[tuple[Op, set[Value]]]:
         """Each product with the values that live while it is computed; ``outer`` live during all of the block."""
         before = {*block.args, *(r for op in block.ops for r in op.results)}
@@ -88,8 +73,6 @@ class RegisterPlan:
             before.difference_update(op.results)
             live, here = outer | (after & before), _read(op)
             if op in dots:  # the accumulator's registers become those of the result
-                known = outer | before
-                live = outer | self._kept(after & before, known, block.ops[block.ops.index(op) + 1 :])
                 yield op, live | {op.x, *op.results, *self._read_meanwhile(op, block, dots)}
             for region in op.regions:  # what a loop begins with is gone when it has begun, what it reads stays
                 again = _read_inside(op) & before if op.name in ("for", "while") else set()

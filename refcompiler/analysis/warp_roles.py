@@ -409,14 +409,10 @@ class _Planner:
 
 
 def first_use(dot: Op, body: Block) -> Op:
-    """The first op of an iteration that reads what a product of the one before gave, or that rounds the left operand of
-    this one, which has no registers until that of the one before has been read."""
+    """The first op of an iteration that reads what a product of the one before gave; ``dot`` itself where none does."""
     slots = [i for i, value in enumerate(body.terminator.operands) if value is dot.result]
     carried = {body.args[1 + i] for i in slots}
     reading = [op for op in body.ops if any(v in carried for each in _with_inner(op) for v in each.operands)]
-    made = dot.x.owner
-    if reading and isinstance(made, Op) and made.name == "cast" and made in body.ops:
-        reading.append(made)
     return min([dot, *reading], key=body.ops.index)
 
 

@@ -5,38 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refcompiler.dialects.simt.registers import count_of
-from refcompiler.ir.core import Constant, Op, Value
-from refcompiler.ir.types import RegType
+from refcompiler.ir.core import Block, Constant, Op, Value
 from refcompiler.lowering.state import Lowering, is_elementwise
 
 
 class Stepwise:
     """Registers whose elementwise ops are taken out of the current block, to be done for a part of them at a time.
 
-    Only ops that nothing but each other and ``value`` has read so far are taken out. After `finish`, what comes later
-    reads their results as it would have.
+    Ops that also read what these give, and have no effects, are taken out as well, and come after `finish`. What
+    anything else reads stays where it is.
     """
 
     def __init__(self, state: Lowering, value: Value):
         self.state, self.value, self.count = state, value, count_of(value.type)
         block = state.builder.block
-        read: dict[Value, set[Op]] = {}
-        for op in block.ops:
-            for operand in [*op.operands, *(v for r in op.regions for inner in r.walk() for v in inner.operands)]:
-                if operand is not None:
-                    read.setdefault(operand, set()).add(op)
-        self.ops: set[Op] = set()
+        readers = _readers(block)
+        chosen: set[Op] = set()
+        later: set[Op] = set()
         here, wanted = set(block.ops), [value]
         while wanted:
             owner = wanted.pop().owner
-            if not isinstance(owner, Op) or owner not in here or not is_elementwise(owner) or owner in self.ops:
+            if not isinstance(owner, Op) or owner not in here or owner in chosen or not is_elementwise(owner):
                 continue
-            if count_of(owner.result.type) == self.count and read.get(owner.result, set()) <= self.ops:
-                self.ops.add(owner)
+            others = _depending(owner, readers) - chosen
+            if count_of(owner.result.type) == self.count and all(op.pure and not op.regions for op in others):
+                chosen.add(owner)
+                later = (later | others) - chosen
                 wanted += owner.operands
-        self.order = [op for op in block.ops if op in self.ops]
-        block.ops = [op for op in block.ops if op not in self.ops]
-        self.parts: dict[Value, list[Value]] = {op.result: [] for op in self.order}
+        self.ops = [op for op in block.ops if op in chosen]
+        self.later = [op for op in block.ops if op in later]
+        block.ops = [op for op in block.ops if op not in chosen and op not in later]
+        self.parts: dict[Value, list[Value]] = {op.result: [] for op in self.ops}
 
     def part(self, indices: Sequence[int]) -> Value:
         """The registers ``indices`` of the value, computed here."""
@@ -47,16 +46,39 @@ class Stepwise:
                 return made[value]
             return value if isinstance(value, Constant) else self.state.pick(value, indices)
 
-        for op in self.order:
+        for op in self.ops:
             made[op.result] = self.state.rebuild(op, [get(o) for o in op.operands])
             self.parts[op.result].append(made[op.result])
         return get(self.value)
 
     def finish(self) -> None:
-        """Put the parts together for what comes later."""
-        whole: dict[Value, Value] = {}
-        for old, value in list(self.state.values.items()):
-            if isinstance(value, Value) and value in self.parts and isinstance(value.type, RegType):
-                if value not in whole:
-                    whole[value] = self.state.op("pack", *self.parts[value])
+        """Put the parts together for all that reads them later."""
+        whole = {value: self.state.op("pack", *parts) for value, parts in self.parts.items()}
+        for op in self.later:
+            op.operands = [o if o is None else whole.get(o, o) for o in op.operands]
+            self.state.builder.add(op)
+        for old, value in self.state.values.items():
+            if isinstance(value, Value) and value in whole:
                 self.state.values[old] = whole[value]
+
+
+def _readers(block: Block) -> dict[Value, set[Op]]:
+    """The ops of a block that read each value, themselves or in their regions."""
+    found: dict[Value, set[Op]] = {}
+    for op in block.ops:
+        for each in (op, *(inner for region in op.regions for inner in region.walk())):
+            for value in each.operands:
+                if value is not None:
+                    found.setdefault(value, set()).add(op)
+    return found
+
+
+def _depending(op: Op, readers: dict[Value, set[Op]]) -> set[Op]:
+    """The ops that read what an op gives, or what these make of it."""
+    found: set[Op] = set()
+    wanted = [op]
+    while wanted:
+        new = {r for result in wanted.pop().results for r in readers.get(result, ())} - found
+        found |= new
+        wanted += new
+    return found

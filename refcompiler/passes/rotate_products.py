@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.ranges import Ranges
 from refcompiler.analysis.register_plan import programs_of_roles
-from refcompiler.analysis.warp_roles import RolePlan, first_use, plan_roles
+from refcompiler.analysis.warp_roles import RolePlan, plan_roles
 from refcompiler.analysis.warpgroup_products import ROWS, WARPS, is_one
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad
@@ -156,9 +156,8 @@ class _Rotation:
         carried = Value(pair.product.result.type, pair.product.result.name, body)
         step = OPS["add"](index, loop.step, span=pair.product.span)
         ops, following = self.copies(pair, {index: step.result})
-        at = body.ops.index(first_use(pair.dependent, body))
-        body.ops[at:at] = [step, *ops[:-1]]
-        body.ops.insert(body.ops.index(pair.dependent), ops[-1])
+        at = body.ops.index(pair.dependent)
+        body.ops[at:at] = [step, *ops]
         for op in body.walk():
             op.operands = [carried if o is pair.product.result else o for o in op.operands]
         self.drop(body, pair.slice)
