@@ -220,7 +220,7 @@ def _run(stage: str, passes: tuple[Pass, ...], func: Func, context: Context, obs
 # What TILESPEC_WITHOUT_PASSES may name: without them code is as right as with them.
 ONLY_FOR_SPEED = frozenset(
     "cse licm decide_comparisons unwrap_indices form_boxes rotate_products specialize_warps divide_over_ctas copy_ahead"
-    " hold_in_shared delay_shared_loads".split()
+    " hold_in_shared skip_unselected delay_shared_loads".split()
 )
 
 

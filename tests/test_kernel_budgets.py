@@ -22,7 +22,7 @@ from refcompiler.emitters.mlir import asynchronous, memory
 from refcompiler.ir.rewriter import Rewriter
 from refcompiler.ir.types import shape_of
 from refcompiler.layouts import matrices, shared
-from refcompiler.lowering import elementwise, exchange, rings
+from refcompiler.lowering import elementwise, exchange, rings, warpgroup_dot
 from refcompiler.passes import allocate_shared, flush_exp2, share_addresses, specialize_warps, sum_products
 from refcompiler.passes.insert_barriers import _Barriers
 
@@ -39,6 +39,18 @@ def accesses_along_rows(monkeypatch):
 
 def a_comparison_an_element(monkeypatch):
     monkeypatch.setattr(elementwise, "_equal_registers", lambda *_: (1, ()))
+
+
+def products_complete_after_their_iteration(monkeypatch):
+    monkeypatch.setattr(warp_roles._Planner, "is_trailing", lambda *_: False)
+
+
+def left_operands_as_a_whole(monkeypatch):
+    monkeypatch.setattr(warp_roles._Planner, "is_stepwise", lambda *_: False)
+
+
+def a_fence_for_each_product(monkeypatch):
+    monkeypatch.setattr(warpgroup_dot, "_is_fenced", lambda *_: False)
 
 
 def stores_left_to_the_compiler(monkeypatch):
@@ -192,6 +204,10 @@ MECHANISMS = [
     ("specialize_warps", "kernels.matmul/narrow", "cuda", "HGMMA"),
     (no_warp_fetches_ahead, "kernels.attention/warpgroups", "mlir", "spill_bytes"),
     ("rotate_products", "kernels.attention/warpgroups", "cuda", "HGMMA"),
+    (products_complete_after_their_iteration, "kernels.attention/warpgroups", "cuda", "WARPGROUP.DEPBAR"),
+    (a_fence_for_each_product, "kernels.attention/warpgroups", "cuda", "WARPGROUP.ARRIVE"),
+    (left_operands_as_a_whole, "kernels.attention/two_programs", "cuda", "WARPGROUP.ARRIVE"),
+    ("skip_unselected", "kernels.attention/two_programs", "cuda", "VOTE.ANY"),
     (products_waited_for_at_once, "kernels.matmul/warpgroups", "cuda", "WARPGROUP.DEPBAR"),
     (a_ring_for_each_load, "kernels.matmul/warpgroups", "cuda", "SYNCS.EXCH"),
     (registers_shared_equally, "kernels.attention/two_programs", "cuda", "HGMMA"),

@@ -276,7 +276,9 @@ def scaled(q, k, v, out, S, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr)
     acc = tl.zeros((BM, D), tl.float32)
     total = tl.zeros((BM,), tl.float32)
     for start in range(0, S, BN):
-        p = tl.maximum(tl.dot(x, keys.load([start, 0]).T), 0.0)
+        s = tl.dot(x, keys.load([start, 0]).T)
+        s = tl.where(s > 2.0, s * 2.0, s)  # what is read before the second product, and by it
+        p = tl.maximum(s - tl.max(s, axis=1)[:, None], -9.0)
         acc = tl.dot(p.to(v.dtype.element_ty), values.load([start, 0]), acc * 0.5)
         total += tl.sum(p, axis=1)
     result = tl.make_tensor_descriptor(out, [S, D], [D, 1], [BM, D])
@@ -298,7 +300,9 @@ def test_products_that_the_next_iteration_reads_first(stages, maxnreg):
         assert kinds == [("wgmma", None), ("wgmma_wait", 0), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 0)]
     expected, total = np.zeros((192, 64)), np.zeros((192, 1))
     for start in range(0, 192, 32):
-        p = np.maximum(product(q, k[start : start + 32].T), 0.0)
+        s = product(q, k[start : start + 32].T)
+        s = np.where(s > 2, s * 2, s)
+        p = np.maximum(s - s.max(axis=1, keepdims=True), -9.0)
         expected = expected * 0.5 + product(p.astype(BF16), v[start : start + 32])
         total += p.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(out, expected + total, rtol=1e-6)

@@ -65,9 +65,9 @@ def test_each_pass_does_something(monkeypatch):
         monkeypatch.setenv("TILESPEC_WITHOUT_PASSES", name)
         if programs() == with_all:
             unseen.add(name)
-    # Wrapped indices, rows that fill a block and exchanges side by side are not here: opt.boxes, opt.decide_comparisons
-    # and tests/test_delay_shared_loads.py have them.
-    assert unseen == {"unwrap_indices", "decide_comparisons", "delay_shared_loads"}
+    # Wrapped indices, rows that fill a block, selects by extrema and exchanges side by side are not here: opt.boxes,
+    # opt.decide_comparisons, opt.skip_unselected and tests/test_delay_shared_loads.py have them.
+    assert unseen == {"unwrap_indices", "decide_comparisons", "skip_unselected", "delay_shared_loads"}
 
 
 def test_rotation_is_seen():

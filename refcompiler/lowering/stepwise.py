@@ -13,24 +13,26 @@ class Stepwise:
     """Registers whose elementwise ops are taken out of the current block, to be done for a part of them at a time.
 
     Ops that also read what these give, and have no effects, are taken out as well, and come after `finish`. What
-    anything else reads stays where it is.
+    anything else reads stays where it is, and so does what these or ``others`` are computed from: they are read before.
     """
 
-    def __init__(self, state: Lowering, value: Value):
+    def __init__(self, state: Lowering, value: Value, *others: Value | None):
         self.state, self.value, self.count = state, value, count_of(value.type)
         block = state.builder.block
         readers = _readers(block)
         chosen: set[Op] = set()
         later: set[Op] = set()
         here, wanted = set(block.ops), [value]
+        needed = _making([value, *others], here)
         while wanted:
             owner = wanted.pop().owner
             if not isinstance(owner, Op) or owner not in here or owner in chosen or not is_elementwise(owner):
                 continue
-            others = _depending(owner, readers) - chosen
-            if count_of(owner.result.type) == self.count and all(op.pure and not op.regions for op in others):
+            reading = _depending(owner, readers) - chosen
+            free = all(op.pure and not op.regions and op not in needed for op in reading)
+            if count_of(owner.result.type) == self.count and free:
                 chosen.add(owner)
-                later = (later | others) - chosen
+                later |= reading
                 wanted += owner.operands
         self.ops = [op for op in block.ops if op in chosen]
         self.later = [op for op in block.ops if op in later]
@@ -70,6 +72,19 @@ def _readers(block: Block) -> dict[Value, set[Op]]:
             for value in each.operands:
                 if value is not None:
                     found.setdefault(value, set()).add(op)
+    return found
+
+
+def _making(values: Sequence[Value | None], here: set[Op]) -> set[Op]:
+    """The ops among ``here`` that values are computed from."""
+    found: set[Op] = set()
+    wanted = [*values]
+    while wanted:
+        value = wanted.pop()
+        if value is not None and isinstance(value.owner, Op) and value.owner in here and value.owner not in found:
+            found.add(value.owner)
+            regions = [inner for region in value.owner.regions for inner in region.walk()]
+            wanted += [v for op in (value.owner, *regions) for v in op.operands]
     return found
 
 

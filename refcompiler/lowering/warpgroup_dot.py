@@ -98,7 +98,7 @@ def _steps(state: Lowering, op: WarpgroupDot, acc: Value | None, depth: int) -> 
     elements = STEP_BYTES // element_of(op.x.type).itemsize
     fields: dict[str, Any] = {"n": op.columns or shape_of(op.y.type)[1], "k_steps": 1, "b_major": "kn"[tile.axis]}
     fields |= {"swizzle": tile.wide * element_of(op.y.type).itemsize, "b_stride": tile.stride}
-    left = Stepwise(state, state.vector(op.x))
+    left = Stepwise(state, state.vector(op.x), acc, right.index)
     registers = left.count * elements // depth
     for step in range(depth // elements):
         own = left.part(range(step * registers, (step + 1) * registers))
