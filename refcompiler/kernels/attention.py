@@ -73,10 +73,9 @@ def attend(q, k, v, largest, total, acc, scale, slack, visible, PRECISION: tl.co
     total = tl.where(grows[:, None], total * keep[:, None], total)
     shift = tl.where(new == -float("inf"), 0.0, new) * scale
     p = tl.exp2(scores * scale - shift[:, None])
-    total += tl.sum(tl.sum(p.reshape(p.shape[0], p.shape[1] // 8, 4, 2), axis=3), axis=1)
-    p = p.to(v.dtype)
     acc = tl.where(grows[:, None], acc * keep[:, None], acc)
-    acc = tl.dot(p, v, acc, input_precision=PRECISION)
+    acc = tl.dot(p.to(v.dtype), v, acc, input_precision=PRECISION)
+    total += tl.sum(tl.sum(p.reshape(p.shape[0], p.shape[1] // 8, 4, 2), axis=3), axis=1)
     return new, total, acc
 
 
