@@ -132,3 +132,23 @@ def test_graphs_of_products_that_begin_early():
             graph.launch(stream)
     stream.synchronize()
     np.testing.assert_array_equal(cupy.asnumpy(here), np.roll(cupy.asnumpy(a), 40, axis=1))
+
+
+@pytest.mark.parametrize("backend", ["cuda", "mlir"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "precision"),
+    [("float16", "ieee"), ("float32", "ieee"), ("float32", "tf32"), ("float32", "tf32x3"), ("int8", "ieee")],
+)
+@pytest.mark.parametrize(
+    "shape", [(1001, 1003, 517), (520, 648, 264), (3072, 1536, 256), (4096, 1, 64), (512, 512, 8192)]
+)
+def test_defaults_for_any_rows(shape, dtype, precision, turned, backend):
+    """Copies along K, across it or between lines, parts in tf32, tiles of 192 columns and splits of K."""
+    m, n, k = shape
+    rng = np.random.default_rng(k)
+    a, b = (cupy.asarray(rng.integers(-1, 2, s).astype(dtype)) for s in ((m, k), (k, n)))
+    if turned:
+        a, b = (cupy.ascontiguousarray(x.T).T for x in (a, b))
+    out = matmul(a, b, precision=precision, backend=backend)
+    assert (out.astype(cupy.float64) == a.astype(cupy.float64) @ b.astype(cupy.float64)).all()
