@@ -326,8 +326,7 @@ def matmul(
         product = product.transpose  # rows fill the tensor cores of warpgroups, columns need not
     float8 = DTYPES[left.dtype] in FLOATS8
     sizes = (*product.sizes, batches, x.item_bytes)
-    chosen = chosen or configuration(*sizes, arch, programs, precision, float8, boxes)
-    given: dict[str, Any] = {**chosen, **options}
+    given = {**(chosen or configuration(*sizes, arch, programs, precision, float8, boxes)), **options}
     splits = given.pop("SPLITS")
     given |= {"HAS_BIAS": bias is not None, "PRECISION": precision, "ACTIVATION": activation}
     product = product._replace(given=given)

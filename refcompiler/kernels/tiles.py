@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from math import log2
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 SKINNY = 32  # rows or columns of a result up to which memory limits the product, not arithmetic
@@ -66,6 +69,7 @@ FMA = Tiles(
 )
 
 
+@lru_cache(1024)
 def configuration(
     M: int,
     N: int,
@@ -77,12 +81,12 @@ def configuration(
     precision: str,
     float8: bool = False,
     boxes: bool = True,
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     """BM, BN, BK, GROUP, SPLITS, num_warps, num_stages, and profile where the tile asks for one: of the product of
     [M, K] and [K, N] with elements of so many bytes. ``precision`` is that of 4-byte elements, ``float8`` says whether
     those of one byte are float8, ``boxes`` whether descriptors describe all matrices."""
     if min(M, N) <= SKINNY and item_bytes < 4:
-        return _skinny(M, N, K, batches, item_bytes, multiprocessors)
+        return MappingProxyType(_skinny(M, N, K, batches, item_bytes, multiprocessors))
     table = MMA
     if item_bytes == 8 or (item_bytes == 4 and precision == "ieee"):
         table = FMA
@@ -116,7 +120,7 @@ def configuration(
         "num_warps": best.num_warps,
         "num_stages": best.num_stages,
     }
-    return chosen | ({} if best.is_power else {"profile": ANY_EXTENT})
+    return MappingProxyType(chosen | ({} if best.is_power else {"profile": ANY_EXTENT}))
 
 
 def _splits(K: int, most: int) -> list[int]:
