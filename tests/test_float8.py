@@ -224,7 +224,7 @@ def test_machine_code_of_warpgroups(backend):
     types = "a:*f8e4m3:16,b:*f8e4m3:16,c:*f32:16,M:i32:16,N:i32:16,K:i32:16"
     chosen = configuration(8192, 8192, 8192, 1, 1, "sm_90a", 132, "tf32", float8=True)
     values = {name: chosen[name] for name in ("BM", "BN", "BK")}
-    options = {name: chosen[name] for name in ("num_warps", "num_stages")}
+    options = {name: chosen[name] for name in ("num_warps", "num_stages", "profile")}
     kernel = boxes.compile(types, values, arch="sm_90a", backend=backend, **options)
     mix = toolchain.instruction_mix(kernel.asm["sass"])
     assert mix["QGMMA"] and not mix["LDL"] and not mix["STL"] and kernel.resources["spill_bytes"] == 0
