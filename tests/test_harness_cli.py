@@ -117,6 +117,21 @@ def test_usage_errors_are_exit_2(tmp_path):
     assert done.exit_code == 2 and "b.yaml:2:1: error[spec.duplicate_key]" in done.output
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("os:system", "TypeError: system() missing"),
+        ("os:nothing", "module 'os' has no attribute 'nothing'"),
+        ("collections:OrderedDict", "object has no attribute 'info'"),
+        ("unittest.mock:MagicMock", "no conformance.adapters.Info"),
+        ("tests.nothing:Adapter", "No module named"),
+    ],
+)
+def test_targets_that_are_no_adapters(target, message):
+    done = run("memory.copy", target=target)
+    assert done.exit_code == 2 and message in done.output and "Traceback" not in done.output
+
+
 def test_fewer_instances_than_the_floor_is_exit_15(suite):
     (suite / "floors.yaml").write_text(f'"{HONEST}": {{pr: 10000}}\n')
     done = run(spec=suite)

@@ -7,6 +7,7 @@ rejects or lacks. The harness reaches implementations only through this package.
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -216,7 +217,7 @@ def known(target: str) -> Target | None:
 
 
 def load(target: str) -> Adapter:
-    """The adapter of a known target, or of `module:function`; raises TargetUnavailable saying what is missing."""
+    """The adapter of a known target, or of `module:function`; raises TargetUnavailable saying what is missing or wrong."""
     entry, (_, _, arch) = known(target), target.partition("@")
     place = target if entry is None else entry.factory
     if ":" not in place:
@@ -224,6 +225,15 @@ def load(target: str) -> Adapter:
     module, _, name = place.partition(":")
     try:
         factory = getattr(importlib.import_module(module), name)
+        adapter: Adapter = factory(arch) if arch else factory()
+        if entry is None and not isinstance(adapter.info(), Info):
+            raise TypeError(f"info() gives {adapter.info()!r}, which is no conformance.adapters.Info")
     except ImportError as e:
         raise TargetUnavailable(f"target {target}: {e}") from e
-    return factory(arch) if arch else factory()
+    except Exception as e:
+        if entry is not None:
+            raise
+        last = traceback.extract_tb(e.__traceback__)[-1]
+        message = f"target {target} is no adapter: {type(e).__name__}: {e} (at {last.filename}:{last.lineno})"
+        raise TargetUnavailable(message) from e
+    return adapter
