@@ -73,7 +73,8 @@ def main(ctx: click.Context, no_color: bool) -> None:
     """
     from rich.console import Console
 
-    ctx.obj = Console(no_color=no_color or None, soft_wrap=False)
+    plain: dict[str, Any] = {"force_terminal": False, "color_system": None} if no_color else {}
+    ctx.obj = Console(soft_wrap=False, **plain)
     if not ctx.obj.is_terminal:
         ctx.obj.width = 120
 

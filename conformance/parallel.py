@@ -8,6 +8,7 @@ the rest of the case.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ _CONTEXT = multiprocessing.get_context("spawn")
 
 def _serve(connection: Connection, target: str, snapshots: Path, planted: planting.Planted | None) -> None:
     """The worker: chunks in; a result for each instance as it ends; after a chunk its self-check."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent ends this process
     planting.join(planted)
     session = Session(target, load(target), snapshots=snapshots)
     while True:

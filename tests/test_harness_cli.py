@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from conformance import report_data
+from conformance import parallel, report_data
 from conformance.adapters import Info
 from conformance.cli import main
 from conformance.errors import SpecError
@@ -239,6 +243,34 @@ def test_a_report_that_is_none_is_told(tmp_path):
 
 def test_no_colour_unless_on_a_terminal():
     assert "\x1b[" not in run("reduction", target=EVIL + "DropsATerm").output
+
+
+def test_no_colour_on_a_terminal_where_none_is_wanted():
+    command = f"{sys.executable} -m conformance --no-color list memory --spec {SPEC}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    for words, plain in ((command, True), (command.replace(" --no-color", ""), False)):
+        leader, follower = os.openpty()
+        subprocess.run(words.split(), env=environment, stdout=follower, check=True)
+        os.close(follower)
+        assert (b"\x1b[" not in os.read(leader, 10_000)) == plain
+        os.close(leader)
+
+
+def test_workers_leave_interrupts_to_their_parent(monkeypatch):
+    class Begun(Exception):
+        pass
+
+    def begin(planted):
+        raise Begun
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(parallel.planting, "join", begin)
+    try:
+        with pytest.raises(Begun):
+            parallel._serve(None, HONEST, SPEC, None)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_floor_of_a_target_that_only_compiles_does_not_bind_the_smoke_tier(tmp_path):

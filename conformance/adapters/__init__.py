@@ -217,7 +217,7 @@ def known(target: str) -> Target | None:
 
 
 def load(target: str) -> Adapter:
-    """The adapter of a known target, or of `module:function`; raises TargetUnavailable saying what is missing or wrong."""
+    """The adapter of a known target, or of `module:function`; raises TargetUnavailable saying what is wrong."""
     entry, (_, _, arch) = known(target), target.partition("@")
     place = target if entry is None else entry.factory
     if ":" not in place:
