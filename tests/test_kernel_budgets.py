@@ -172,7 +172,7 @@ def loops_over_trips(monkeypatch):
 MECHANISMS = [
     # what is turned off, a pass or what it decides; the budget that notices, and what it says
     (one_element_an_access, "kernels.layer_norm/vectors", "cuda", "LDG.E.128"),
-    (one_element_an_access, "kernels.softmax/vectors_mlir", "mlir", "STG.E.128"),
+    (one_element_an_access, "kernels.softmax/vectors_mlir", "mlir", "STG.E.EF.128"),
     (accesses_along_rows, "scan.cumsum/columns", "simt", "sectors"),
     ("decide_comparisons", "opt.decide_comparisons/whole", "cuda", "ISETP"),
     (a_comparison_an_element, "kernels.layer_norm/vectors", "cuda", "ISETP"),

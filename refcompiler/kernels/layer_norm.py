@@ -47,7 +47,7 @@ def layer_norm_kernel(x, weight, bias, out, stride, n, epsilon, BLOCK: tl.conste
     share = 1.0 / n
     distance = tl.where(mask, v - tl.sum(v, axis=0) * share, 0.0)
     scale = tl.rsqrt(tl.sum(distance * distance, axis=0) * share + epsilon)
-    tl.store(out + row + col, distance * scale * w + b, mask=mask)
+    tl.store(out + row + col, distance * scale * w + b, mask=mask, eviction_policy="evict_first")
 
 
 @triton.jit
@@ -66,7 +66,8 @@ def layer_norm_rows_kernel(x, weight, bias, out, rows, stride, n, epsilon, BLOCK
         if not HELD:
             w = tl.load(weight + col, mask=mask)
             b = tl.load(bias + col, mask=mask)
-        tl.store(out + first + col, distance * scale * w.to(tl.float32) + b.to(tl.float32), mask=mask)
+        y = distance * scale * w.to(tl.float32) + b.to(tl.float32)
+        tl.store(out + first + col, y, mask=mask, eviction_policy="evict_first")
 
 
 @triton.jit

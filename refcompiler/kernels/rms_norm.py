@@ -36,7 +36,7 @@ def rms_norm_kernel(x, weight, out, stride, n, epsilon, BLOCK: tl.constexpr):
     v = tl.load(x + row + col, mask=mask, other=0.0, eviction_policy="evict_last").to(tl.float32)
     w = tl.load(weight + col, mask=mask).to(tl.float32)
     scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
-    tl.store(out + row + col, v * scale * w, mask=mask)
+    tl.store(out + row + col, v * scale * w, mask=mask, eviction_policy="evict_first")
 
 
 @triton.jit
@@ -51,7 +51,7 @@ def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.con
         scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
         if not HELD:
             w = tl.load(weight + col, mask=mask)
-        tl.store(out + first + col, v * scale * w.to(tl.float32), mask=mask)
+        tl.store(out + first + col, v * scale * w.to(tl.float32), mask=mask, eviction_policy="evict_first")
 
 
 @triton.jit

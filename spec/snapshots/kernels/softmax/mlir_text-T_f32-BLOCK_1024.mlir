@@ -193,28 +193,36 @@ gpu.module @kernels {
     %137:8 = vector.to_elements %136 : vector<8x!llvm.ptr<1>>
     %138:8 = vector.to_elements %133 : vector<8xf32>
     scf.if %15#0 {
-      llvm.store %138#0, %137#0 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %139 = llvm.bitcast %138#0 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#0, %139 : (!llvm.ptr<1>, i32) -> ()
     }
     scf.if %15#1 {
-      llvm.store %138#1, %137#1 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %140 = llvm.bitcast %138#1 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#1, %140 : (!llvm.ptr<1>, i32) -> ()
     }
     scf.if %15#2 {
-      llvm.store %138#2, %137#2 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %141 = llvm.bitcast %138#2 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#2, %141 : (!llvm.ptr<1>, i32) -> ()
     }
     scf.if %15#3 {
-      llvm.store %138#3, %137#3 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %142 = llvm.bitcast %138#3 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#3, %142 : (!llvm.ptr<1>, i32) -> ()
     }
     scf.if %15#4 {
-      llvm.store %138#4, %137#4 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %143 = llvm.bitcast %138#4 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#4, %143 : (!llvm.ptr<1>, i32) -> ()
     }
     scf.if %15#5 {
-      llvm.store %138#5, %137#5 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %144 = llvm.bitcast %138#5 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#5, %144 : (!llvm.ptr<1>, i32) -> ()
     }
     scf.if %15#6 {
-      llvm.store %138#6, %137#6 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %145 = llvm.bitcast %138#6 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#6, %145 : (!llvm.ptr<1>, i32) -> ()
     }
     scf.if %15#7 {
-      llvm.store %138#7, %137#7 {alignment = 4 : i64} : f32, !llvm.ptr<1>
+      %146 = llvm.bitcast %138#7 : f32 to i32
+      llvm.inline_asm has_side_effects asm_dialect = att "st.global.L1::evict_first.L2::cache_hint.b32 [$0], $1, 0x12F0000000000000;", "l,r,~{memory}" %137#7, %146 : (!llvm.ptr<1>, i32) -> ()
     }
     gpu.return
   }

@@ -45,6 +45,35 @@ static __device__ __forceinline__ T load_evict_last_if(bool mask, const T* from,
     return value;
 }
 
+template <typename T>
+static __device__ __forceinline__ void store_evict_first_if(bool mask, T* to, T value) {
+    if constexpr (sizeof(T) == 1) {
+        unsigned short bits[1] = {};
+        memcpy(bits, &value, 1);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.L1::evict_first.L2::cache_hint.u8 [%1], %0, 0x12F0000000000000; }" : : "h"(bits[0]), "l"(to), "r"((int)mask) : "memory");
+    }
+    if constexpr (sizeof(T) == 2) {
+        unsigned short bits[1] = {};
+        memcpy(bits, &value, 2);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.L1::evict_first.L2::cache_hint.b16 [%1], %0, 0x12F0000000000000; }" : : "h"(bits[0]), "l"(to), "r"((int)mask) : "memory");
+    }
+    if constexpr (sizeof(T) == 4) {
+        unsigned bits[1] = {};
+        memcpy(bits, &value, 4);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.L1::evict_first.L2::cache_hint.b32 [%1], %0, 0x12F0000000000000; }" : : "r"(bits[0]), "l"(to), "r"((int)mask) : "memory");
+    }
+    if constexpr (sizeof(T) == 8) {
+        unsigned bits[2] = {};
+        memcpy(bits, &value, 8);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.L1::evict_first.L2::cache_hint.v2.b32 [%2], {%0, %1}, 0x12F0000000000000; }" : : "r"(bits[0]), "r"(bits[1]), "l"(to), "r"((int)mask) : "memory");
+    }
+    if constexpr (sizeof(T) == 16) {
+        unsigned bits[4] = {};
+        memcpy(bits, &value, 16);
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.L1::evict_first.L2::cache_hint.v4.b32 [%4], {%0, %1, %2, %3}, 0x12F0000000000000; }" : : "r"(bits[0]), "r"(bits[1]), "r"(bits[2]), "r"(bits[3]), "l"(to), "r"((int)mask) : "memory");
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     const float* x,
     float* out,
@@ -133,6 +162,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     float* out_ptr = out + index + tid;
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        if (mask[r]) out_ptr[128 * r] = exp2_value[r] * quotient;
+        store_evict_first_if(mask[r], out_ptr + 128 * r, (float)(exp2_value[r] * quotient));
     }
 }
