@@ -16,7 +16,7 @@ from refcompiler.dialects.scalar import ROWS
 from refcompiler.dialects.simt.asynchronous import PtxOp
 from refcompiler.emitters.cuda import kernel as cuda_kernel
 from refcompiler.emitters.cuda.plan import _EXPRESSIONS, VIEWS
-from refcompiler.emitters.cuda.text import _SHUFFLES
+from refcompiler.emitters.cuda.text import _SHUFFLES, _VOTES
 from refcompiler.emitters.mlir.writer import WRITERS
 from refcompiler.errors import InternalError
 from refcompiler.ir.opdef import OPS
@@ -31,7 +31,7 @@ def test_both_emitters_write_every_op():
     scalars = {name for name, op in OPS.items() if issubclass(op, Elementwise)}
     statements = {name.removeprefix("write_") for name in dir(cuda_kernel._Kernel) if name.startswith("write_")}
     statements |= {name for name, op in OPS.items() if issubclass(op, PtxOp)}
-    assert scalars | VIEWS | _EXPRESSIONS | _SHUFFLES.keys() | statements == SIMT_OPS
+    assert scalars | VIEWS | _EXPRESSIONS | _SHUFFLES.keys() | _VOTES.keys() | statements == SIMT_OPS
     assert WRITERS.keys() == SIMT_OPS
 
 

@@ -387,7 +387,8 @@ class _Planner:
     def is_trailing(self, dot: Op, groups: list[Group]) -> bool:
         """Whether its result is first read in the next iteration of the loop around it, which has other products: these
         and what becomes of them need not wait for it. In each iteration the next slots of its rings are taken once.
-        Its left operand then keeps its registers, which programs that share a multiprocessor do not have."""
+        Its left operand then keeps its registers, which programs that share a multiprocessor do not have, and which a
+        loop that carries it overwrites."""
         if programs_of_roles(self.warpgroups, self.context.options.maxnreg) > 1:
             return False
         block = self.block_of[dot]
@@ -396,7 +397,7 @@ class _Planner:
             return False
         end, others = block.terminator, [op for op in block.walk() if op.name == "dot" and op is not dot]
         once = self.users.get(dot.result, []) == [end] and end.operands.count(dot.result) == 1
-        if not once or not others:
+        if not once or not others or dot.x in block.args:
             return False
         carried = block.args[1 + end.operands.index(dot.result)]
         inside = set(block.walk())
@@ -409,11 +410,13 @@ class _Planner:
 
 
 def first_use(dot: Op, body: Block) -> Op:
-    """The first op of an iteration that reads what a product of the one before gave; ``dot`` itself where none does."""
+    """The first op of an iteration that reads what a product of the one before gave, or computes the left operand of
+    this one, for which there are the registers that the one before reads until it is complete."""
     slots = [i for i, value in enumerate(body.terminator.operands) if value is dot.result]
     carried = {body.args[1 + i] for i in slots}
     reading = [op for op in body.ops if any(v in carried for each in _with_inner(op) for v in each.operands)]
-    return min([dot, *reading], key=body.ops.index)
+    made = [dot.x.owner] if dot.x.owner in body.ops else []
+    return min([dot, *reading, *made], key=body.ops.index)
 
 
 def last_use(group: Group) -> Op:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from refcompiler.analysis.warp_roles import FETCHING_WARPS, Group, RingPlan, RolePlan, last_use, plan_roles
-from refcompiler.analysis.warpgroup_products import WARPS
+from refcompiler.analysis.warpgroup_products import WARPS, origin
 from refcompiler.dialects.scf import For
 from refcompiler.ir.builder import Builder
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import I32
+from refcompiler.ir.types import F32, I32, element_of, shape_of
 
 Place = tuple[Value, Value]  # a slot and the parity of its round
 
@@ -290,11 +290,24 @@ class _Computing(_Role):
             self.settle()
         for dot in (d for d, first in self.plan.trailing.items() if first is op):
             carried = block.args[1 + block.terminator.operands.index(dot.result)]
-            self.values[carried] = self.build.value("warpgroup_wait", self.values[carried])
+            kept = [carried, *self.computing(dot)]
+            waited = self.build.op("warpgroup_wait", *map(self.get, kept)).results
+            self.values.update(zip(kept, waited, strict=True))
             again = self.build.value("cmp_ne", self.get(block.args[0]), self.get(block.owner.start))
             for ring in self.read_in(block, dot):
                 last = self.before(ring, self.entered[block][ring][0])
                 self.build.op("ring_release", self.rings[ring], last, again)
+
+    def computing(self, dot: Op) -> list[Value]:
+        """What the left operand of a trailing product is computed from. That depends on the wait then, so nothing moves
+        the computation above it, into registers that the product of the iteration before may still read."""
+        made = dot.x.owner
+        if not isinstance(made, Op) or any(origin(dot.x) in group.loads for group in self.plan.groups):
+            return []
+        whole = [
+            v for v in dict.fromkeys(made.operands) if v in self.values and shape_of(v.type) == shape_of(dot.x.type)
+        ]
+        return [v for v in whole if element_of(v.type) in (F32, I32)]
 
     def done(self, block: Block, index: int) -> None:
         for group in self.plan.groups:

@@ -18,6 +18,7 @@ from refcompiler.ir.core import Constant, Op, Value
 from refcompiler.ir.types import BOOL, DType, PointerType, RegType, element_of
 
 _GRID = ("x", "y", "z")
+_VOTES = {"vote_any": "__any_sync"}
 _SHUFFLES = {
     "shfl_xor": "__shfl_xor_sync",
     "shfl_idx": "__shfl_sync",
@@ -64,8 +65,8 @@ class Renderer:
             return e.cast(operands[0], source, target)
         if op.name == "bitcast":
             return e.bitcast(operands[0], source, target, op.results[0] not in self.written)
-        if op.name == "vote_any":
-            return call("__any_sync", hex(ALL_LANES), operands[0])
+        if op.name in _VOTES:
+            return call(_VOTES[op.name], hex(ALL_LANES), operands[0])
         if op.name in SHUFFLES:
             return self.shuffle(op, operands, source)
         assert isinstance(op, Elementwise) and isinstance(source, DType)
