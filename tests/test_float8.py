@@ -10,7 +10,7 @@ from stand_ins import Tensor
 import refcompiler as triton
 import refcompiler.language as tl
 from oracles.casts import convert
-from refcompiler import ShapeDtype, pipeline, toolchain
+from refcompiler import ShapeDtype, pipeline, simulator, toolchain
 from refcompiler.errors import CompileError, LaunchError
 from refcompiler.ir.types import FLOATS8, element_of
 from refcompiler.jit import from_source
@@ -228,3 +228,25 @@ def test_machine_code_of_warpgroups(backend):
     kernel = boxes.compile(types, values, arch="sm_90a", backend=backend, **options)
     mix = toolchain.instruction_mix(kernel.asm["sass"])
     assert mix["QGMMA"] and not mix["LDL"] and not mix["STL"] and kernel.resources["spill_bytes"] == 0
+
+
+@triton.jit
+def times_one_number(x, out, V: tl.constexpr):
+    i = tl.arange(0, 32)
+    at = i[:, None] * 32 + i[None, :]
+    a = tl.load(x + at)
+    number = tl.full((32, 32), V, tl.float32).to(a.dtype)
+    tl.store(out + at, tl.dot(number.T, a, tl.dot(a, number)))
+
+
+@pytest.mark.parametrize(("arch", "on_tensor_cores"), [("sm_89", True), ("sm_90a", False)])
+def test_products_by_one_number(arch, on_tensor_cores):
+    """ptxas 12.9 makes 2**-9 of zeros that it unpacks to float16, which tensor cores of Hopper multiply instead."""
+    made = times_one_number.compile("x:*f8e5m2:16,out:*f32:16", {"V": 0.5}, arch, num_warps=1)
+    simt = made.level("simt")
+    assert ("mma_sync" in {op.name for op in simt.walk()}) == on_tensor_cores
+    x = np.random.default_rng(1).integers(-3, 4, (32, 32)).astype(ml_dtypes.float8_e5m2)
+    out = np.zeros((32, 32), np.float32)
+    simulator.run(simt, (1,), {"x": x, "out": out}, count=False)
+    wide = x.astype(np.float32)
+    assert (out == (wide.sum(0, keepdims=True) + wide.sum(1, keepdims=True)) / 2).all()

@@ -7,7 +7,7 @@ from typing import Any
 
 from refcompiler.dialects.scf import Structured
 from refcompiler.dialects.tile.dot import Dot
-from refcompiler.ir.core import Func, Op, Value
+from refcompiler.ir.core import Constant, Func, Op, Value
 from refcompiler.ir.types import BF16, F16, F32, FLOATS8, I8, element_of, shape_of
 from refcompiler.layouts import (
     LinearLayout,
@@ -38,6 +38,9 @@ def refused_mma(op: Dot, target: Any = None) -> Refusal | None:
     element, shape = element_of(op.x.type), shape_of(op.result.type)
     if element in FLOATS8 and target is not None and not target.has_fp8_mma:
         return Refusal(f"tensor cores of {target} do not multiply {element}", "cast operands to float16 before")
+    # Hopper multiplies fragments of float8 as float16; ptxas 12.9 and 13.0 make 2**-9 of zeros that they unpack
+    if element in FLOATS8 and target is not None and target.has_tma and (_is_one_value(op.x) or _is_one_value(op.y)):
+        return Refusal(f"ptxas unpacks operands of one {element} wrongly", "cast operands to float16 before")
     if element is F32 and op.input_precision not in MMA_PRECISIONS:
         return Refusal(
             f"tensor cores do not multiply f32 with input_precision='{op.input_precision}'",
@@ -56,6 +59,13 @@ def refused_mma(op: Dot, target: Any = None) -> Refusal | None:
             "use larger blocks",
         )
     return None
+
+
+def _is_one_value(block: Value) -> bool:
+    """Whether all elements of a block are one number that is known."""
+    while isinstance(block.owner, Op) and block.owner.name in ("trans", "broadcast", "reshape", "expand_dims"):
+        block = block.owner.x
+    return isinstance(block.owner, Op) and block.owner.name == "full" and isinstance(block.owner.value, Constant)
 
 
 @dataclass(frozen=True)
