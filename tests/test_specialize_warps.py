@@ -295,6 +295,9 @@ def test_products_that_the_next_iteration_reads_first(stages, maxnreg):
     loop = next(op for op in kernel.level("simt").walk() if op.name == "for")
     kinds = [(op.name, op.attrs.get("pending")) for op in loop.body.ops if op.name in ("wgmma", "wgmma_wait")]
     if maxnreg is None:  # the product before is waited for, two begin, and the first one is waited for
+        wait = next(op for op in loop.body.ops if op.name == "wgmma_wait")
+        rounds = next(op.a.owner for op in loop.body.ops if op.name == "wgmma" and not op.a_shared)
+        assert rounds.x in wait.results  # or the product before might read the operand of this one
         assert kinds == [("wgmma_wait", 0), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 1)]
     else:
         assert kinds == [("wgmma", None), ("wgmma_wait", 0), ("wgmma", None), ("wgmma", None), ("wgmma_wait", 0)]

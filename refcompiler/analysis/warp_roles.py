@@ -15,7 +15,7 @@ from refcompiler.analysis.warpgroup_products import WARPS, is_one, is_power, is_
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad, DescriptorStore
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import FLOATS8, BlockType, DType, element_of, shape_of
+from refcompiler.ir.types import F32, FLOATS8, I32, BlockType, DType, element_of, shape_of
 from refcompiler.layouts import swizzle_bytes
 from refcompiler.remarks import Refusal, remark
 
@@ -387,8 +387,8 @@ class _Planner:
     def is_trailing(self, dot: Op, groups: list[Group]) -> bool:
         """Whether its result is first read in the next iteration of the loop around it, which has other products: these
         and what becomes of them need not wait for it. In each iteration the next slots of its rings are taken once.
-        Its left operand then keeps its registers, which programs that share a multiprocessor do not have, and which a
-        loop that carries it overwrites."""
+        Its left operand keeps its registers meanwhile: programs that share a multiprocessor do not have these, and they
+        may not be written, so it is a rounding, which can be made to wait, or the same in each iteration."""
         if programs_of_roles(self.warpgroups, self.context.options.maxnreg) > 1:
             return False
         block = self.block_of[dot]
@@ -397,7 +397,9 @@ class _Planner:
             return False
         end, others = block.terminator, [op for op in block.walk() if op.name == "dot" and op is not dot]
         once = self.users.get(dot.result, []) == [end] and end.operands.count(dot.result) == 1
-        if not once or not others or dot.x in block.args:
+        made = dot.x.owner
+        written = dot.x in block.args or (made in block.ops and not any(origin(dot.x) in g.loads for g in groups))
+        if not once or not others or (written and not _rounds(made)):
             return False
         carried = block.args[1 + end.operands.index(dot.result)]
         inside = set(block.walk())
@@ -407,6 +409,11 @@ class _Planner:
         if not own or not alone or any(group.block is not block for group in own):
             return False
         return bool(self.users.get(carried)) and end not in self.users[carried]
+
+
+def _rounds(made: Any) -> bool:
+    """Whether what made a value is a conversion of float32 or int32."""
+    return isinstance(made, Op) and made.name == "cast" and element_of(made.x.type) in (F32, I32)
 
 
 def first_use(dot: Op, body: Block) -> Op:
