@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from conformance.cli import main
 from refcompiler import clear_cache, pipeline
-from refcompiler.analysis import dot_strategy, warp_roles
+from refcompiler.analysis import dot_strategy, product_waits, warp_roles
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.layout_homes import Anchors, Homes
 from refcompiler.analysis.ranges import Ranges
@@ -42,11 +42,11 @@ def a_comparison_an_element(monkeypatch):
 
 
 def products_complete_after_their_iteration(monkeypatch):
-    monkeypatch.setattr(warp_roles._Planner, "is_trailing", lambda *_: False)
+    monkeypatch.setattr(product_waits.ProductWaits, "is_trailing", lambda *_: False)
 
 
 def left_operands_as_a_whole(monkeypatch):
-    monkeypatch.setattr(warp_roles._Planner, "is_stepwise", lambda *_: False)
+    monkeypatch.setattr(product_waits.ProductWaits, "is_stepwise", lambda *_: False)
 
 
 def a_fence_for_each_product(monkeypatch):

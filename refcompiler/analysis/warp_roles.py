@@ -10,12 +10,13 @@ from typing import Any
 from refcompiler.analysis.axis import AxisAnalysis
 from refcompiler.analysis.disjoint import disjoint_parameters
 from refcompiler.analysis.mapped_boxes import COPIED_BYTES, refused_box, refused_bulk
+from refcompiler.analysis.product_waits import ProductWaits, Waits, blocks_of
 from refcompiler.analysis.register_plan import RegisterPlan, computing_registers, programs_of_roles
-from refcompiler.analysis.warpgroup_products import WARPS, is_one, is_power, is_view, origin, refused_product
+from refcompiler.analysis.warpgroup_products import WARPS, is_power, is_view, origin, refused_product
 from refcompiler.dialects.scf import For
 from refcompiler.dialects.tile.descriptor import DescriptorLoad, DescriptorStore
 from refcompiler.ir.core import Block, Constant, Func, Op, Value
-from refcompiler.ir.types import F32, FLOATS8, I32, BlockType, DType, element_of, shape_of
+from refcompiler.ir.types import BlockType, DType, element_of, shape_of
 from refcompiler.layouts import swizzle_bytes
 from refcompiler.remarks import Refusal, remark
 
@@ -57,11 +58,7 @@ class RolePlan:
     groups: list[Group]
     rings: list[RingPlan]
     dots: set[Op]
-    asynchronous: set[Op]  # products that are only added to, in the loop around them, by the same product
-    whole: set[Op]  # products that go on their way as one group and need not be waited for at once
-    stepwise: set[Op]  # of these, those that begin while their left operands are computed
-    joined: set[Op]  # products that are waited for with the next one, which does not need them
-    trailing: dict[Op, Op]  # products that only the next iteration reads, and what is done after the wait for them
+    waits: Waits
     addresses: set[Op]  # what the fetching warps compute
     carried: dict[Op, list[int]]  # per loop the slots that addresses need
     bulk_stores: dict[Op, int]  # and their buffers
@@ -118,7 +115,7 @@ class _Planner:
         self.axis = AxisAnalysis(func)
         self.block_of: dict[Op, Block] = {}
         self.users: dict[Value, list[Op]] = {}
-        for block in _blocks(func.body):
+        for block in blocks_of(func.body):
             for op in block.ops:
                 self.block_of[op] = block
                 for value in op.operands:
@@ -146,23 +143,18 @@ class _Planner:
         rings = self.rings(groups, self.swizzles(loads, dots))
         self.set_stages(rings, stores)
         shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
-        chains = {d for d in dots - shallow if self.is_chain(d, loads)}
-        joined = self.joined(dots - chains)
-        trailing = {d: first_use(d, self.block_of[d]) for d in dots - shallow - chains if self.is_trailing(d, groups)}
-        self.check_registers(loads, dots, joined, trailing)
+        several = programs_of_roles(self.warpgroups, self.context.options.maxnreg) > 1
+        waits = ProductWaits(self.func, self.block_of, self.users, self.warpgroups, several)
+        kinds = waits.of(dots, shallow, loads, groups)
+        self.check_registers(loads, dots, kinds)
         self.tell(dots, groups, rings)
         buffers = self.buffers(rings, stores)
-        whole = {d for d in dots if self.is_whole(d)}
-        stepwise = {d for d in whole - chains - joined - trailing.keys() if self.is_stepwise(d, loads, joined)}
-        kinds = (chains, whole, stepwise, joined, trailing)
-        return RolePlan(groups, rings, dots, *kinds, addresses, carried, buffers, sorted(disjoint))
+        return RolePlan(groups, rings, dots, kinds, addresses, carried, buffers, sorted(disjoint))
 
-    def check_registers(
-        self, loads: Container[Op | None], dots: set[Op], joined: set[Op], trailing: Container[Op]
-    ) -> None:
+    def check_registers(self, loads: Container[Op | None], dots: set[Op], kinds: Waits) -> None:
         """Raise Refused where a product and what outlives it need more registers than threads have: ptxas would
         serialise products or keep registers in memory."""
-        needed, dot = RegisterPlan(self.func, loads, self.warpgroups, joined, trailing).most(dots)
+        needed, dot = RegisterPlan(self.func, loads, self.warpgroups, kinds.joined, kinds.trailing).most(dots)
         there = computing_registers(self.warpgroups, self.context.options.maxnreg)
         if needed > there:
             raise Refused(
@@ -333,98 +325,6 @@ class _Planner:
                 raise Refused(f"a box of {rows} rows would lie in parts of {wide} bytes a row", at=op)
         return found
 
-    # --- products
-    def joined(self, dots: set[Op]) -> set[Op]:
-        """The products after which only loads and addresses come until another one, which waits for both."""
-        found: set[Op] = set()
-        for block in _blocks(self.func.body):
-            last: Op | None = None
-            for op in block.ops:
-                if last is not None and (last.result in op.operands or not (op.pure or isinstance(op, DescriptorLoad))):
-                    last = None
-                if op in dots:
-                    waits = self.is_whole(op)
-                    if last is not None and waits:
-                        found.add(last)
-                    last = op if waits else None
-                elif op.regions or (op.pure and not is_view(op) and any(shape_of(r.type) for r in op.results)):
-                    last = None
-        return found
-
-    def is_whole(self, dot: Op) -> bool:
-        """Whether a product is one group of instructions; sums of float8 join those of float32 in parts."""
-        return is_one(dot, self.warpgroups) and element_of(dot.x.type) not in FLOATS8
-
-    def is_stepwise(self, dot: Op, loads: Container[Op | None], joined: Container[Op]) -> bool:
-        """Whether the left operand is computed in registers of 16 bits, and no product that is joined comes before."""
-        made, block = dot.x.owner, self.block_of[dot]
-        before = [op for op in block.ops[: block.ops.index(dot)] if op.name == "dot"]
-        alone = not before or before[-1] not in joined
-        computed = isinstance(made, Op) and made.name == "cast" and self.block_of[made] is block
-        return computed and alone and origin(dot.x) not in loads and element_of(dot.x.type).itemsize == 2
-
-    def is_chain(self, dot: Op, loads: Any) -> bool:
-        """Whether its result is only added to in the next iteration of the loop around it, so that it may still be on
-        its way when the next one begins; the only product in that loop, which fetches one of its operands, with both in
-        shared memory. Sums of float8 are complete when they join those of float32."""
-        block = self.block_of[dot]
-        loop = block.owner
-        if (
-            not self.is_whole(dot)
-            or not isinstance(loop, For)
-            or not _counts_up(loop)
-            or origin(dot.x) not in loads
-            or all(self.block_of[origin(operand)] is not block for operand in (dot.x, dot.y))
-            or dot.acc not in loop.body.args[1:]
-        ):
-            return False
-        slot = loop.body.args.index(dot.acc) - 1
-        end = loop.body.terminator
-        only = self.users.get(dot.acc, []) == [dot] and self.users.get(dot.result, []) == [end]
-        alone = [op for op in loop.body.walk() if op.name == "dot"] == [dot]
-        return only and alone and end.operands.count(dot.result) == 1 and end.operands[slot] is dot.result
-
-    def is_trailing(self, dot: Op, groups: list[Group]) -> bool:
-        """Whether its result is first read in the next iteration of the loop around it, which has other products: these
-        and what becomes of them need not wait for it. In each iteration the next slots of its rings are taken once.
-        Its left operand keeps its registers meanwhile: programs that share a multiprocessor do not have these, and they
-        may not be written, so it is a rounding, which can be made to wait, or the same in each iteration."""
-        if programs_of_roles(self.warpgroups, self.context.options.maxnreg) > 1:
-            return False
-        block = self.block_of[dot]
-        loop = block.owner
-        if not self.is_whole(dot) or not isinstance(loop, For) or not _counts_up(loop):
-            return False
-        end, others = block.terminator, [op for op in block.walk() if op.name == "dot" and op is not dot]
-        once = self.users.get(dot.result, []) == [end] and end.operands.count(dot.result) == 1
-        made = dot.x.owner
-        written = dot.x in block.args or (made in block.ops and not any(origin(dot.x) in g.loads for g in groups))
-        if not once or not others or (written and not _rounds(made)):
-            return False
-        carried = block.args[1 + end.operands.index(dot.result)]
-        inside = set(block.walk())
-        taken = [g for g in groups if any(load in inside for load in g.loads)]
-        own = [g for g in taken if dot in g.dots]
-        alone = all([g for g in taken if g.ring == group.ring] == [group] and group.dots == [dot] for group in own)
-        if not own or not alone or any(group.block is not block for group in own):
-            return False
-        return bool(self.users.get(carried)) and end not in self.users[carried]
-
-
-def _rounds(made: Any) -> bool:
-    """Whether what made a value is a conversion of float32 or int32."""
-    return isinstance(made, Op) and made.name == "cast" and element_of(made.x.type) in (F32, I32)
-
-
-def first_use(dot: Op, body: Block) -> Op:
-    """The first op of an iteration that reads what a product of the one before gave, or computes the left operand of
-    this one, for which there are the registers that the one before reads until it is complete."""
-    slots = [i for i, value in enumerate(body.terminator.operands) if value is dot.result]
-    carried = {body.args[1 + i] for i in slots}
-    reading = [op for op in body.ops if any(v in carried for each in _with_inner(op) for v in each.operands)]
-    made = [dot.x.owner] if dot.x.owner in body.ops else []
-    return min([dot, *reading, *made], key=body.ops.index)
-
 
 def last_use(group: Group) -> Op:
     """The op of the group's block in which its blocks are read last."""
@@ -437,24 +337,6 @@ def last_use(group: Group) -> Op:
 def bytes_of(element: Any) -> int:
     """The bytes of an element of a block."""
     return element.itemsize if isinstance(element, DType) else 8
-
-
-def _with_inner(op: Op) -> Iterable[Op]:
-    """An op and those in its regions."""
-    yield op
-    for region in op.regions:
-        yield from region.walk()
-
-
-def _counts_up(loop: For) -> bool:
-    return isinstance(loop.step, Constant) and loop.step.value > 0
-
-
-def _blocks(body: Block) -> Iterable[Block]:
-    yield body
-    for op in body.ops:
-        for region in op.regions:
-            yield from _blocks(region)
 
 
 def _slice(loads: Iterable[Op], block_of: dict[Op, Block]) -> tuple[set[Op], dict[Op, list[int]]]:

@@ -238,17 +238,17 @@ class _Computing(_Role):
 
     def product(self, op: Op) -> None:
         operands = [self.get(v) for v in (op.x, op.y, op.acc)]
-        whole, stepwise = op in self.plan.whole, op in self.plan.stepwise
+        whole, stepwise = op in self.plan.waits.whole, op in self.plan.waits.stepwise
         new = self.build.op(
             "warpgroup_dot", *operands, types=[op.result.type], asynchronous=whole, stepwise=stepwise
         )  # fmt: skip
         new.spans, new.result.name = op.spans, op.result.name
         self.values[op.result] = new.result
-        if op in self.plan.asynchronous:
+        if op in self.plan.waits.chains:
             self.build.op("warpgroup_wait", pending=1)
-        elif op in self.plan.trailing:
+        elif op in self.plan.waits.trailing:
             self.behind += 1
-        elif op in self.plan.whole:
+        elif op in self.plan.waits.whole:
             self.open.append(op)
 
     def settle(self) -> None:
@@ -274,7 +274,7 @@ class _Computing(_Role):
 
     def under_way(self, body: Block) -> list[Op]:
         """The products that are still on their way when an iteration ends."""
-        return [op for op in body.ops if op in self.plan.asynchronous or op in self.plan.trailing]
+        return [op for op in body.ops if op in self.plan.waits.chains or op in self.plan.waits.trailing]
 
     def read_in(self, body: Block, dot: Op) -> list[int]:
         """The rings from which each iteration of a loop takes what its product reads."""
@@ -285,10 +285,10 @@ class _Computing(_Role):
         trailing products of the iteration before are complete, and their slots are free; the first iteration has none
         before it."""
         reads = any(product.result in op.operands for product in self.open)
-        apart = op in self.plan.dots and bool(self.open) and self.open[-1] not in self.plan.joined
+        apart = op in self.plan.dots and bool(self.open) and self.open[-1] not in self.plan.waits.joined
         if reads or apart or op.regions:
             self.settle()
-        for dot in (d for d, first in self.plan.trailing.items() if first is op):
+        for dot in (d for d, first in self.plan.waits.trailing.items() if first is op):
             carried = block.args[1 + block.terminator.operands.index(dot.result)]
             kept = [carried, *self.computing(dot)]
             waited = self.build.op("warpgroup_wait", *map(self.get, kept)).results
@@ -314,9 +314,9 @@ class _Computing(_Role):
             ring = group.ring
             if group.block is not block or last_use(group) is not block.ops[index]:
                 continue
-            if any(dot in self.plan.trailing and dot in block.ops for dot in group.dots):
+            if any(dot in self.plan.waits.trailing and dot in block.ops for dot in group.dots):
                 continue  # until the next iteration has waited for the product
-            if any(dot in self.plan.asynchronous and dot in block.ops for dot in group.dots):
+            if any(dot in self.plan.waits.chains and dot in block.ops for dot in group.dots):
                 # the product before this one is complete, so its slot is free; the first has none before it
                 loop = block.owner
                 again = self.build.value("cmp_ne", self.get(loop.body.args[0]), self.get(loop.start))
