@@ -92,12 +92,7 @@ def no_warp_fetches_ahead(monkeypatch):
 
 
 def products_waited_for_at_once(monkeypatch):
-    def all_at_once(*given):
-        plan = plan_roles(*given)
-        return plan and replace(plan, asynchronous=set())
-
-    plan_roles = specialize_warps.plan_roles
-    monkeypatch.setattr(specialize_warps, "plan_roles", all_at_once)
+    monkeypatch.setattr(product_waits.ProductWaits, "is_chain", lambda *_: False)
 
 
 def a_ring_for_each_load(monkeypatch):
