@@ -1,5 +1,8 @@
 """Random kernels of `tilespec fuzz`: the same everywhere, over the whole language, agreed on by all that runs here."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -45,6 +48,13 @@ def test_both_backends_compile_what_is_generated():
     campaign = run(("cuda", "mlir"), 2026, 100, 16, 1)
     assert campaign.unserved or campaign.programs == 16
     assert not campaign.findings, campaign.findings[0].differences
+
+
+def test_the_page_shows_what_planted_mistakes_show():
+    page = (Path(__file__).parents[1] / "docs" / "fuzzing.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^(M-\w+-\d+): found after \d+ programs.*\n    program (\d+):", page, flags=re.M)
+    assert len(shown) > len(PLANTED) and all(PLANTED[mutant] == int(program) for mutant, program in shown)
+    assert re.findall(r"fuzz --plant \S+ --programs \d+ --seed (\d+)", page) == [str(SEED)] * 2
 
 
 @pytest.mark.parametrize("mutant", PLANTED)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ast
 import json
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -113,10 +115,28 @@ def test_a_dying_process_is_a_kill_that_says_so():
 
 
 def test_a_hanging_process_is_ended(monkeypatch):
-    monkeypatch.setattr(campaign, "TIMEOUT_SECONDS", 5.0)
+    monkeypatch.setattr(campaign, "SILENCE_SECONDS", 5.0)
     hanging = replace(FIRST, replace=f"exec('while True: pass'); {FIRST.replace}")
     verdict = campaign.judge(hanging)
     assert (verdict.status, verdict.how) == ("killed", "timeout")
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_process_that_goes_on_is_let_be(tmp_path, monkeypatch, grows):
+    answers, clock = tmp_path / "answers.jsonl", [0.0]
+
+    class Child:
+        left = 10
+
+        def wait(self, timeout):
+            self.left -= 1
+            clock[0] += 60.0
+            if self.left:
+                answers.write_text("x" * (int(clock[0]) if grows else 1))
+                raise subprocess.TimeoutExpired("child", timeout)
+
+    monkeypatch.setattr(campaign, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    assert campaign._ends(Child(), answers) == grows
 
 
 def test_instances_red_without_the_mutant_kill_nothing():

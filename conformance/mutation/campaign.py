@@ -23,7 +23,7 @@ from conformance.mutation.catalogue import DeadAnchor, Mutant
 from conformance.mutation.verdicts import KILLED, SURVIVED, UNSERVED, Kill, MutationReport, Verdict
 from conformance.results import RED
 
-TIMEOUT_SECONDS = 120.0  # far above any mutant's cases: it ends what would never end
+SILENCE_SECONDS = 120.0  # far above any instance: a process that says nothing for so long hangs
 GATE = 0.95
 
 
@@ -151,16 +151,32 @@ def run_child(
         request.write_text(json.dumps({**asked, "mutant": mutant.to_json() if mutant else None}), encoding="utf-8")
         command = [sys.executable, "-m", "conformance.mutation.child", str(request), str(answers)]
         how, trouble = "", ""
-        try:
-            ended = subprocess.run(
-                command, env=_environment(folder), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            how, trouble = "timeout", f"still running after {TIMEOUT_SECONDS:g} s"
-        else:
-            if ended.returncode:
-                how, trouble = "crash", _last_words(ended)
+        with Path(folder, "words").open("w+", encoding="utf-8") as words:
+            child = subprocess.Popen(command, env=_environment(folder), stdout=subprocess.DEVNULL, stderr=words)
+            try:
+                if not _ends(child, answers):
+                    how, trouble = "timeout", f"nothing ended for {SILENCE_SECONDS:g} s"
+                elif child.returncode:
+                    words.seek(0)
+                    how, trouble = "crash", _last_words(child.returncode, words.read())
+            finally:
+                child.kill()
+                child.wait()
         return _read(answers, how, trouble)
+
+
+def _ends(child: subprocess.Popen[bytes], answers: Path) -> bool:
+    """Whether a process ends, for as long as its answers become more."""
+    size, since = -1, time.monotonic()
+    while time.monotonic() - since < SILENCE_SECONDS:
+        try:
+            child.wait(timeout=min(1.0, SILENCE_SECONDS))
+            return True
+        except subprocess.TimeoutExpired:
+            found = answers.stat().st_size if answers.exists() else 0
+            if found != size:
+                size, since = found, time.monotonic()
+    return False
 
 
 def _environment(folder: str) -> dict[str, str]:
@@ -171,9 +187,9 @@ def _environment(folder: str) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": path, "TILESPEC_CACHE_DIR": str(Path(folder, "cache"))}
 
 
-def _last_words(ended: subprocess.CompletedProcess[str]) -> str:
-    lines = ended.stderr.strip().splitlines()
-    return f"the process ended with {ended.returncode}" + (f": {lines[-1]}" if lines else "")
+def _last_words(code: int, words: str) -> str:
+    lines = words.strip().splitlines()
+    return f"the process ended with {code}" + (f": {lines[-1]}" if lines else "")
 
 
 def _read(file: Path, how: str, trouble: str) -> Answers:
