@@ -99,7 +99,8 @@ class Op(metaclass=OpMeta):
     Class keywords: ``effects`` (a set of "read", "write", "barrier"; empty means pure), ``commutative``,
     ``terminator``, ``explicit_type`` (the result type is stated, not inferred), ``levels`` where it may occur,
     ``needs`` (a field of the target that must be true for the op to have an instruction), ``deferred`` (its results are
-    there only after a wait; the clause that an op breaks which reads them before).
+    there only after a wait; the clause that an op breaks which reads them before), ``kept`` (the index of an operand
+    that stays as it is until then, and the clause).
     """
 
     name: ClassVar[str] = ""
@@ -112,6 +113,7 @@ class Op(metaclass=OpMeta):
     levels: ClassVar[tuple[str, ...]] = LEVELS
     needs: ClassVar[str] = ""
     deferred: ClassVar[str] = ""
+    kept: ClassVar[tuple[int, str] | None] = None
     whole_descriptors: ClassVar[bool] = False  # takes descriptors as they are, not their parts
 
     def __init__(

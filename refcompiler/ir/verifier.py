@@ -27,6 +27,7 @@ def verify(func: Func) -> None:
         raise CompileError("ir.parameter", f"@{func.name} has two parameters of one name", func.span)
     _Verifier(func).run()
     _check_deferred(func)
+    _check_held(func)
 
 
 def check_target(func: Func, target: Target) -> None:
@@ -67,6 +68,41 @@ def _check_deferred(func: Func) -> None:
                     op.span,
                     notes=["wait for it, and read what the wait gives back"],
                 )
+
+
+def _check_held(func: Func) -> None:
+    """Raise CompileError where an iteration of a loop computes registers that a deferred op of the one before holds."""
+    for loop in (op for op in func.walk() if op.name in ("for", "while")):
+        body = loop.regions[-1]
+        places = {op: place for place, op in enumerate(body.ops)}
+        for op in body.ops:
+            made = op.operands[op.kept[0]].owner if op.kept is not None else None
+            if made not in places or not (later := _deferred_until(op, body)):
+                continue
+            carried = {body.args[-len(loop.results) + slot] for slot in later}
+            before = body.ops[: places[made]]
+            if not any(_waits(each, carried) for each in before):
+                raise CompileError(
+                    op.kept[1],
+                    f"{made.name} writes registers that {op.name} of the iteration before may still read",
+                    made.span,
+                    notes=["wait for it before"],
+                )
+
+
+def _deferred_until(op: Op, body: Block) -> list[int]:
+    """The slots of a loop in which results of a deferred op leave an iteration, as such or added to by others."""
+    given = set(op.results)
+    for other in body.ops:
+        if other.deferred and any(v in given and other.accepts_deferred(i) for i, v in enumerate(other.operands)):
+            given.update(other.results)
+    return [slot for slot, value in enumerate(body.terminator.carried) if value in given]
+
+
+def _waits(op: Op, carried: set[Value]) -> bool:
+    """Whether an op waits for one of the values, or for all that is deferred."""
+    waits = not op.deferred and not op.regions and "pending" in op.attrs
+    return waits and (any(v in carried for v in op.operands) or (op.accepts_deferred(0) and not op.attrs["pending"]))
 
 
 def _carries(op: Op, index: int) -> bool:

@@ -72,7 +72,8 @@ class Wgmma(Op, name="wgmma", effects={"read_shared", "async"}, levels=SIMT, nee
     them: (m, k) or (n, k) where the major is "k", else (k, m) or (k, n). ``a_stride`` and ``b_stride`` are the elements
     from one column block to the next; 0 where the tile has no more rows than this op reads.
 
-    The result may be the ``c`` of another wgmma, or an operand of wgmma_wait, and nothing else.  Spec: exec.wgmma
+    The result may be the ``c`` of another wgmma, or an operand of wgmma_wait, and nothing else. Registers of ``a`` are
+    read until then: no later iteration of a loop computes them again before it has waited.  Spec: exec.wgmma
     """
 
     c = operand(optional=True)
@@ -88,6 +89,7 @@ class Wgmma(Op, name="wgmma", effects={"read_shared", "async"}, levels=SIMT, nee
     a_stride = attr(int, 0)
     b_stride = attr(int, 0)
     deferred = f"{_SPEC}#E4"
+    kept = (1, f"{_SPEC}#E7")
 
     def infer(self) -> list[Type]:
         return [registers(I32 if self.element in (I8, U8) else F32, self.n * ROWS // THREADS)]
