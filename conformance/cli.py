@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from conformance import completion
 from conformance.bench.command import bench
 from conformance.errors import SpecError
 from conformance.options import Output, example, features_of, part_of, select_argument, spec_option, targets
@@ -111,6 +112,7 @@ def list_(console: Any, select: tuple[str, ...], as_json: bool, spec: Path | Non
 @click.option(
     "--target",
     callback=targets,
+    shell_complete=completion.listed(completion.targets),
     help="Targets, separated by commas; every servable one if left out. cuda@sm_80: for that GPU only.",
 )
 @click.option(
@@ -179,8 +181,14 @@ def run(
         "tilespec compile kernels.matmul/bf16 --emit remarks"
     ),
 )
-@click.argument("what", metavar="FILE::KERNEL|FEATURE/CASE")
-@click.option("--emit", default="tile", show_default=True, help=f"Stages, separated by commas: {', '.join(STAGES)}.")
+@click.argument("what", metavar="FILE::KERNEL|FEATURE/CASE", shell_complete=completion.files_and_ids)
+@click.option(
+    "--emit",
+    default="tile",
+    show_default=True,
+    shell_complete=completion.listed(lambda: STAGES),
+    help=f"Stages, separated by commas: {', '.join(STAGES)}.",
+)
 @click.option("--arch", type=click.Choice(ARCHITECTURES), default="sm_90a", show_default=True)
 @click.option("--backend", type=click.Choice(["cuda", "mlir"]), help="What machine code is made by way of.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A constexpr or a case parameter.")
@@ -298,7 +306,7 @@ def new(feature: str, spec: Path | None) -> None:
         "tilespec explain memory.store#C2\ntilespec explain 'memory.store/tail:T=f32;N=300;n=0;BLOCK=64;x=random'"
     )
 )
-@click.argument("what", metavar="CLAUSE|INSTANCE")
+@click.argument("what", metavar="CLAUSE|INSTANCE", shell_complete=completion.ids)
 @click.option("--results", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A report JSON to quote.")
 @spec_option
 def explain(what: str, results: Path | None, spec: Path | None) -> None:
@@ -360,7 +368,12 @@ def mutate(
 @click.option("--programs", type=click.IntRange(1), default=200, show_default=True, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Same seed, same programs.")
 @click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="The first program of the seed.")
-@click.option("--target", callback=targets, help="Targets, separated by commas; every servable one if left out.")
+@click.option(
+    "--target",
+    callback=targets,
+    shell_complete=completion.listed(completion.targets),
+    help="Targets, separated by commas; every servable one if left out.",
+)
 @click.option("-n", "--jobs", type=click.IntRange(0), default=0, help="Processes; 0: one a core.")
 @click.option(
     "--plant", metavar="MUTANT", help="Fuzz a compiler with this mistake of the mutation catalogue; all: ten."

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from conformance import completion
+
 
 class Output(click.Path):
     """A file or folder to write; refused before any work where it cannot be made."""
@@ -54,7 +56,7 @@ def part_of(ctx: click.Context, param: click.Parameter, value: str | None) -> tu
 
 
 # What commands take to choose instances, and the specification they read.
-select_argument = click.argument("select", nargs=-1, metavar="[SELECT]...")
+select_argument = click.argument("select", nargs=-1, metavar="[SELECT]...", shell_complete=completion.ids)
 spec_option = click.option(
     "--spec", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Another spec folder."
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from conformance import parallel, report_data
@@ -298,3 +299,20 @@ def test_counts_over_their_budget_are_exit_10(suite, tmp_path, limit, code):
     assert result["perf"]["limits"]["sectors"] == [96 - code / 10] * 2
     if code:
         assert result["message"] == "sectors 96 instead of 95"
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "offered"),
+    [
+        (["run", "--target"], "simt,m", ["simt,mlir"]),
+        (["compile", "--emit"], "tile,sa", ["tile,sass"]),
+        (["bench", "--peers"], "cud", ["cudnn"]),
+        (["run", "--spec", str(SPEC)], "mem", ["memory.copy"]),
+        (["compile", "--spec", str(SPEC)], "memory.copy/t", ["memory.copy/tail"]),
+        (["explain", "--spec", str(SPEC)], "memory.copy#E", ["memory.copy#E1", "memory.copy#E2"]),
+        (["explain", "--spec", str(SPEC)], "memory.nothing/", []),
+    ],
+)
+def test_what_shells_offer(words, begun, offered):
+    complete = BashComplete(main, {}, "tilespec", "_TILESPEC_COMPLETE")
+    assert [item.value for item in complete.get_completions(words, begun)] == offered

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from conformance import completion
 from conformance.model import PEERS
 from conformance.options import Output, example, features_of, select_argument, spec_option
 from conformance.results import EXIT
@@ -34,7 +35,12 @@ def _peers(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     ),
 )
 @select_argument
-@click.option("--peers", callback=_peers, help=f"Only these, separated by commas: {', '.join(PEERS)}.")
+@click.option(
+    "--peers",
+    callback=_peers,
+    shell_complete=completion.listed(lambda: PEERS),
+    help=f"Only these, separated by commas: {', '.join(PEERS)}.",
+)
 @click.option("--sizes", multiple=True, metavar="NAME=VALUE;...", help="Only lines with these parameters.")
 @click.option("--quick", is_flag=True, help="The few sizes that the features name for a short run.")
 @click.option("--check", is_flag=True, help="Exit code 10 if a ratio is under its floor.")
