@@ -250,6 +250,7 @@ class _Computing(_Role):
             self.behind += 1
         elif op in self.plan.waits.whole:
             self.open.append(op)
+            self.behind = 0  # what was begun before is complete when this is
 
     def settle(self) -> None:
         """Wait for the open products; the slots that they read are free then."""
