@@ -13,6 +13,7 @@ SHORTEST_SPLIT = 512  # elements of K; less is not worth a partial result of its
 MOST_SPLITS = 16  # beyond which adding them up takes longer than they save
 FEWEST_SPLITS = 4  # of a narrow tile; fewer gain less than adding them up costs
 READ_BYTES = 4e6  # from memory in a microsecond
+WORTH_SPLITTING = 0.85  # of the time without; what is less than that apart may be the other way round
 ADDING_US, ADDED_BYTES = 2.5, 2.5e6  # what the sum of partial results takes: a launch, and bytes in a microsecond
 ANY_EXTENT = "ext.any_extent"  # the profile of tiles that are no power of two
 
@@ -100,9 +101,12 @@ def configuration(
     def microseconds(choice: tuple[Tile, int]) -> float:
         tile, splits = choice
         waves = -(-tiles(tile) * splits // multiprocessors)
-        adding = ADDING_US + 4 * M * N * batches * (splits + 1) / ADDED_BYTES if splits > 1 else 0.0
         multiplying = waves * tile.BM * tile.BN * depth / splits / (tile.speed * table.rate)
-        return max(multiplying, (M + N) * K * batches * item_bytes / READ_BYTES) + adding
+        time = max(multiplying, (M + N) * K * batches * item_bytes / READ_BYTES)
+        if splits > 1:
+            time += ADDING_US + 4 * M * N * batches * (splits + 1) / ADDED_BYTES
+            time /= WORTH_SPLITTING
+        return time
 
     choices = [
         (tile, splits)
