@@ -5,12 +5,13 @@ from dataclasses import replace
 from importlib import import_module
 from math import inf
 from pathlib import Path
-from shutil import copy
+from shutil import copy, copytree
 
 import pytest
 from click.testing import CliRunner
 
 from conformance.cli import main
+from conformance.loader import load_feature
 from refcompiler import clear_cache, pipeline
 from refcompiler.analysis import dot_strategy, product_waits, warp_roles
 from refcompiler.analysis.axis import AxisAnalysis
@@ -218,17 +219,34 @@ MECHANISMS = [
 ]
 
 
+def feature_files(budgets):
+    """The features of budgets, and those whose clauses products name."""
+    features = {budget.partition("/")[0] for budget in budgets}
+    return [
+        SPEC / "features" / f"{name.replace('.', '/')}.yaml" for name in {*features, "linalg.dot", "linalg.dot_fp8"}
+    ]
+
+
+@pytest.fixture(scope="module")
+def read_before(tmp_path_factory):
+    """A cache that holds the features, read and checked, and no machine code."""
+    folder = tmp_path_factory.mktemp("read")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("TILESPEC_CACHE_DIR", str(folder))
+        for file in feature_files(budget for _, budget, *_ in MECHANISMS):
+            load_feature(file, SPEC)
+    return folder
+
+
 @pytest.fixture
-def run(monkeypatch, tmp_path):
+def run(monkeypatch, tmp_path, read_before):
     """Checks budgets: their features alone, with no machine code from other runs and no layouts from before."""
 
     def run(target, *budgets):
-        for area, name in {tuple(budget.partition("/")[0].split(".")) for budget in budgets}:
-            for folder, files in {"linalg": "*", area: f"{name}.yaml"}.items():  # whose clauses products name
-                (tmp_path / "features" / folder).mkdir(parents=True, exist_ok=True)
-                for file in (SPEC / "features" / folder).glob(files):
-                    copy(file, tmp_path / "features" / folder)
-        monkeypatch.setenv("TILESPEC_CACHE_DIR", str(tmp_path / "cache"))
+        for file in feature_files(budgets):
+            (tmp_path / file.relative_to(SPEC)).parent.mkdir(parents=True, exist_ok=True)
+            copy(file, tmp_path / file.relative_to(SPEC))
+        monkeypatch.setenv("TILESPEC_CACHE_DIR", str(copytree(read_before, tmp_path / "cache")))
         forget()
         selected = [f"{budget}:*" for budget in budgets]
         return CliRunner().invoke(main, ["run", *selected, "--target", target, "-n", "1", "--spec", str(tmp_path)])
