@@ -10,6 +10,7 @@ import pytest
 
 from refcompiler import toolchain
 from refcompiler.errors import CompileError, InternalError
+from refcompiler.toolchain.sass import check_descriptors
 
 ARCHS = ("sm_80", "sm_89", "sm_90a", "sm_100a")
 
@@ -108,6 +109,14 @@ def test_instruction_mix_knows_widths_and_functions(arch):
     assert toolchain.instruction_mix(sass, "turn")["BAR"] == 1
     assert toolchain.instruction_mix(sass)["LDG"] == 4
     assert toolchain.instructions(sass, "copy1")[-1] == "BRA"  # the trap loop; the padding after it is left out
+
+
+def test_descriptors_begin_at_even_registers():
+    check_descriptors(
+        "/*0100*/ LDG.E.EL.128 R8, desc[UR4][R2.64] ;\n/*0110*/ LDGSTS.E.128 [R5], desc[UR10][R4.64], P1 ;"
+    )
+    with pytest.raises(InternalError, match=r"refuses: .*desc\[UR1\]"):
+        check_descriptors("/*0380*/ LDGSTS.E.BYPASS.128 [R27+UR0], desc[UR1][R20.64], P4 ;")
 
 
 def test_predicated_instructions_are_counted():

@@ -12,6 +12,8 @@ from pathlib import Path
 from refcompiler.errors import InternalError
 from refcompiler.toolchain.installed import nvdisasm
 
+# Descriptors are pairs of uniform registers. What ptxas writes otherwise is refused when it runs, as illegal.
+_MISALIGNED = re.compile(r"^.*\bdesc\[UR\d*[13579]\].*$", re.MULTILINE)
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.([^\s,]+)")
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?PT?\d*\s+)?([A-Z][A-Za-z0-9_.]*)")
 # Instructions that move 32 bits unless a modifier says another width.
@@ -21,7 +23,10 @@ _WIDTHS = frozenset({"U8", "S8", "U16", "S16", "64", "128", "256"})
 
 @functools.lru_cache(maxsize=64)
 def disassemble(cubin: bytes) -> str:
-    """The SASS text of every function of ``cubin``, by nvdisasm; about 0.3 s, most of it the program's start."""
+    """The SASS text of every function of ``cubin``, by nvdisasm; about 0.3 s, most of it the program's start.
+
+    Raises InternalError for an instruction that the assembler should not have made, as the GPU refuses it.
+    """
     with tempfile.TemporaryDirectory(prefix="tilespec-") as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
@@ -29,7 +34,14 @@ def disassemble(cubin: bytes) -> str:
         done = subprocess.run([nvdisasm(), "-c", "-ndf", path], capture_output=True, text=True, check=False)
     if done.returncode:
         raise InternalError("toolchain.nvdisasm", f"nvdisasm rejects the cubin: {done.stderr.strip()}")
+    check_descriptors(done.stdout)
     return done.stdout
+
+
+def check_descriptors(sass: str) -> None:
+    """Raise InternalError (toolchain.descriptor) for an access whose descriptor does not begin at an even register."""
+    if wrong := _MISALIGNED.search(sass):
+        raise InternalError("toolchain.descriptor", f"the assembler made what the GPU refuses: {wrong[0].strip()}")
 
 
 def instructions(sass: str, entry: str | None = None) -> list[str]:

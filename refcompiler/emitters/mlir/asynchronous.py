@@ -95,9 +95,7 @@ def _write(
         types.append(type_)
         constraints.append(constraint)
     places = [f"${i}" for i in range(len(words))]
-    for i, distance in enumerate(added):
-        places[i] += f" + {distance}" if distance else ""
-    text = instruction.inline(places, f"${len(words)}" if predicate else "")
+    text = instruction.inline(places, f"${len(words)}" if predicate else "", added)
     if predicate:
         words, types, constraints = [*words, predicate], [*types, "i32"], [*constraints, "r"]
     asm = f'llvm.inline_asm has_side_effects asm_dialect = att "{text}", "{",".join([*constraints, "~{memory}"])}"'
