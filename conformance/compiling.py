@@ -15,6 +15,7 @@ from conformance.adapters import CompileRequest, Rejected, TargetUnavailable, Un
 from conformance.calls import bind
 from conformance.instances import Selection, instances
 from conformance.results import EXIT
+from conformance.signatures import parameters
 
 FILES = {
     "cuda": "cuda.cu",
@@ -88,6 +89,9 @@ def _file_request(what, features, stages, arch, values, signature) -> CompileReq
         example = ",".join(f"{n}:*f32" for n in runtime)
         raise click.UsageError(f'say the types of the runtime arguments, for example --signature "{example}"')
     types = tuple(_typed(part) for part in signature.split(",") if part.strip())
+    if len(dict(types)) < len(types):
+        twice = next(name for i, (name, _) in enumerate(types) if name in dict(types[:i]))
+        raise click.BadParameter(f"the type of {twice!r} is given twice", param_hint="--signature")
     unknown = [n for n in (*dict(types), *values) if n not in takes]
     if unknown:
         raise click.UsageError(f"{kernel} has no parameter {unknown[0]!r}; it takes {', '.join(takes)}")
@@ -102,8 +106,6 @@ def _typed(part: str) -> tuple[str, str]:
 
 
 def _parameters(source: str, kernel: str, place: str) -> dict[str, bool]:
-    from conformance.signatures import parameters
-
     takes = parameters(source, kernel)
     if takes:
         return takes
@@ -126,7 +128,12 @@ def _case_request(what, features, stages, arch, values, signature) -> CompileReq
         raise click.BadParameter(
             f"no case matches {what!r}; tilespec list shows what there is", param_hint="FEATURE/CASE"
         )
-    call = bind(found.program, {**found.params, **values}, shapes=False)
+    program = found.program
+    takes = {**found.params, **program.constexprs, **parameters(program.source, program.entry)}
+    unknown = [name for name in values if name not in takes]
+    if unknown:
+        raise click.UsageError(f"{found.case_id} has no parameter {unknown[0]!r}; it takes {', '.join(takes)}")
+    call = bind(program, {**found.params, **values}, shapes=False)
     return call.request(stages, arch)
 
 

@@ -78,6 +78,8 @@ def test_compile(kernel, words, code, message):
         (["run", "memory.store/tail", "--target", "interp", "--junit", "file/r.xml"], "usage", "is a file, not a"),
         (["run", "memory.store/tail", "--target", ""], "usage", "unknown target ''"),
         (["compile", "memory.store/tail", "--signature", "x:*f32"], "usage", "a case has its own arguments"),
+        (["compile", "memory.store/tail", "--set", "BLOK=64"], "usage", "has no parameter 'BLOK'; it takes T, N"),
+        (["compile", "k.py::double", "--signature", "x:*f32, x:*f16"], "usage", "the type of 'x' is given twice"),
         (["mutate", "nothing"], "nothing", "no instance matches 'nothing'"),
         (["bless", "nothing"], "nothing", "no instance matches 'nothing'"),
     ],
