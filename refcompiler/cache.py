@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 from refcompiler import config
 
-# An entry file: MAGIC, SHA-256 of the rest, length of the JSON (8 bytes, little-endian), the JSON, the data.
-_MAGIC = b"tilespec-artifact-1\n"
+# An entry file: MAGIC, SHA-256 of the key and the rest, length of the JSON (8 bytes, little-endian), the JSON, data.
+_MAGIC = b"tilespec-artifact-2\n"
 _DIGEST = 32
 _SUFFIX = ".artifact"
 _TEMPORARY = ".part-"
@@ -202,7 +202,7 @@ class ArtifactCache:
         except OSError as error:
             self._warn(error)
             return None
-        entry = _decode(raw)
+        entry = _decode(key, raw)
         with contextlib.suppress(OSError):
             if entry is None:
                 path.unlink()
@@ -217,7 +217,7 @@ class ArtifactCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(_encode(metadata, data))
+                file.write(_encode(key, metadata, data))
             os.replace(temporary, path)
         except OSError as error:
             if temporary is not None:
@@ -251,15 +251,16 @@ _shared: dict[Path, ArtifactCache] = {}
 _shared_lock = threading.Lock()
 
 
-def _encode(metadata: bytes, data: bytes) -> bytes:
+def _encode(key: str, metadata: bytes, data: bytes) -> bytes:
     body = len(metadata).to_bytes(8, "little") + metadata + data
-    return _MAGIC + hashlib.sha256(body).digest() + body
+    return _MAGIC + hashlib.sha256(key.encode() + body).digest() + body
 
 
-def _decode(raw: bytes) -> Entry | None:
+def _decode(key: str, raw: bytes) -> Entry | None:
+    """What a file holds; None where it is damaged, or was written for another key."""
     start = len(_MAGIC) + _DIGEST
     body = raw[start:]
-    if not raw.startswith(_MAGIC) or hashlib.sha256(body).digest() != raw[len(_MAGIC) : start]:
+    if not raw.startswith(_MAGIC) or hashlib.sha256(key.encode() + body).digest() != raw[len(_MAGIC) : start]:
         return None
     end = 8 + int.from_bytes(body[:8], "little")
     return Entry(body[end:], json.loads(body[8:end]))

@@ -95,14 +95,17 @@ def test_the_compiler_source_changes_the_fingerprint(tmp_path, monkeypatch):
     assert fingerprint("x = 1") == fingerprint("x = 1") != fingerprint("x = 2")
 
 
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "foreign"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "foreign", "of another key"])
 def test_a_damaged_entry_is_absent_and_removed(tmp_path, damage):
     ArtifactCache(tmp_path).put(KEY, b"data" * 100, {"a": 1})
     cache = ArtifactCache(tmp_path)
     path = entry_file(cache)
     raw = path.read_bytes()
     flipped = raw[:-1] + bytes([raw[-1] ^ 1])
-    path.write_bytes({"truncated": raw[:-7], "flipped": flipped, "empty": b"", "foreign": b"hello\n" * 40}[damage])
+    other = ArtifactCache(tmp_path / "other")
+    other.put(KEY[::-1], b"data" * 100, {"a": 1})
+    damaged = {"truncated": raw[:-7], "flipped": flipped, "empty": b"", "foreign": b"hello\n" * 40}
+    path.write_bytes({**damaged, "of another key": entry_file(other, KEY[::-1]).read_bytes()}[damage])
     assert cache.get(KEY) is None
     assert not path.exists()
     cache.put(KEY, b"again")

@@ -91,3 +91,11 @@ def test_the_wheel_reads_its_own_specification(installed):
     root, features = run.stdout.split()
     assert Path(root) == installed / "conformance/spec"
     assert int(features) == len(list((ROOT / "spec/features").rglob("*.yaml"))) > 0
+
+
+def test_python_without_assertions_and_docstrings_compiles_kernels():
+    words = ["compile", "kernels.softmax/bf16", "--emit", "simt"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    commands = [[sys.executable, *flags, "-m", "conformance", *words] for flags in ([], ["-OO"])]
+    done = [subprocess.run(c, cwd=ROOT, env=environment, capture_output=True, text=True) for c in commands]
+    assert done[1].returncode == 0 and done[0].stdout == done[1].stdout, done[1].stderr

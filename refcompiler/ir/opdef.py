@@ -74,7 +74,7 @@ class OpMeta(type):
         if name is not None:
             if name in OPS:
                 raise TypeError(f"op {name} is declared twice")
-            if not (cls.__doc__ or namespace.get("doc")):
+            if __debug__ and not (cls.__doc__ or namespace.get("doc")):  # python -OO drops docstrings
                 raise TypeError(f"op {name} needs a docstring")
             cls.name = name
             OPS[name] = cls

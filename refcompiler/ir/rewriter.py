@@ -20,7 +20,7 @@ def rewrite(*op_names: str):
     """
 
     def mark(rule: Rule) -> Rule:
-        if not rule.__doc__:
+        if __debug__ and not rule.__doc__:  # python -OO drops docstrings
             raise TypeError(f"rewrite rule {rule.__name__} needs its algebraic line as docstring")
         rule.op_names = op_names
         return rule
