@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) runtime(const float* x, flo
     float acc = 0.0f;
     int i = 0;
     for (unsigned trips = trip_count<int, unsigned>(0, n, 128); trips > 0; --trips) {
-        const int index = (int)(i + (unsigned)tid);
+        const int index = i + tid;
         const float x_value = index < n ? x_ptr[index] : 0.0f;
         acc = acc + x_value;
         i = (int)(i + (unsigned)128);

@@ -42,7 +42,7 @@ gpu.module @kernels {
     %7 = scf.for unsigned %4 = %c0.i32 to %5 step %c1.i32 iter_args(%6 = %c0.0.f32) -> (f32) : i32 {
       %8 = arith.muli %4, %c128.i32 : i32
       %9 = arith.addi %c0.i32, %8 : i32
-      %10 = arith.addi %9, %0 : i32
+      %10 = arith.addi %9, %0 overflow<nsw> : i32
       %11 = llvm.getelementptr %3[%10] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
       %12 = arith.cmpi slt, %10, %n : i32
       %13 = scf.if %12 -> (f32) {
