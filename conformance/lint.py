@@ -13,7 +13,7 @@ from conformance import expressions, model
 from conformance.dtypes import DTYPES
 from conformance.errors import SpecError
 from conformance.inputs import InputError, check_inputs
-from conformance.instances import format_value
+from conformance.instances import format_value, instances
 from conformance.model import MODIFIERS
 from conformance.signatures import PLACEHOLDER, defaults, parameters, source_level, substitute
 from conformance.yaml_text import Document, Path
@@ -50,6 +50,12 @@ def check_feature(feature: model.Feature, document: Document) -> None:
     for i, budget in enumerate(feature.budgets):
         _check_bound(budget.program, budget.at, document, ("budgets", i, "at"))
         _check_counts(budget, document, ("budgets", i))
+    called: set[str] = set()
+    for instance in instances(feature):
+        if instance.id in called:
+            message, hint = f"two instances are called {instance.id}", "give the check another id:"
+            raise SpecError("spec.duplicate_id", message, document.file, instance.check.mark, document.text, hint)
+        called.add(instance.id)
 
 
 def check_suite(features: Iterable[model.Feature]) -> list[SpecError]:

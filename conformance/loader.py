@@ -56,7 +56,12 @@ def load_suite_with_errors(root: Path | None = None) -> tuple[tuple[model.Featur
     root = root or spec_root()
     features: list[model.Feature] = []
     errors: list[SpecError] = []
-    for path in sorted((root / "features").glob("*/*.yaml")):
+    files = sorted((root / "features").glob("*/*.yaml"))
+    for path in sorted({*(root / "features").rglob("*.y*ml")} - {*files}):
+        if path.suffix in (".yml", ".yaml") and not path.name.startswith("."):
+            message = "the file is not read: a feature is features/<area>/<name>.yaml"
+            errors.append(SpecError("spec.file", message, _shown(path), hint="rename it or move it"))
+    for path in files:
         try:
             features.append(load_feature(path, root))
         except SpecError as e:

@@ -65,6 +65,25 @@ def test_characters_that_no_file_has(tmp_path, content, place, message):
         assert (caught.value.mark.line, caught.value.mark.col) == place and message in caught.value.message
 
 
+def test_a_check_and_a_case_of_one_name(tmp_path):
+    at = "{T: f32, N: 100, n: 0, BLOCK: 32, x: random}"
+    entry = f"ir:\n  - {{id: tail, stage: simt, at: {at}, has: [x], covers: [C1]}}\ncases:\n"
+    error = reject(
+        edited("cases:\n", entry), "spec.duplicate_id", "", "two instances are called memory.copy/tail:T=f32"
+    )
+    assert error.line_text.lstrip().startswith("- {id: tail")
+
+
+@pytest.mark.parametrize("name", ["memory/copy.yml", "copy.yaml", "memory/deep/copy.yaml"])
+def test_files_that_nobody_would_read(tmp_path, name):
+    path = tmp_path / "features" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(edited("title:", "title:"))
+    (path.parent / ".copy.yml").touch()
+    with pytest.raises(SpecError, match=rf"{name}: error\[spec.file\]: the file is not read: .*<name>.yaml"):
+        load_suite(tmp_path)
+
+
 def test_long_texts_are_shown_in_part():
     with pytest.raises(SpecError) as caught:
         parse_feature(edited("title: A", f"title: {'x' * 100_000} A"), "f.yaml")
