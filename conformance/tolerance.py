@@ -143,7 +143,8 @@ def _limit(limit: Any, dtype: str, env: Mapping[str, Any]) -> Any:
             raise KeyError(f"no limit for {dtype}; there are limits for {', '.join(limit)}")
         limit = limit[dtype]
     limit = evaluate(limit, env) if isinstance(limit, str) else limit
-    if limit is not None and not np.all(np.asarray(limit) >= 0):
+    # of an input that is NaN a limit may be none; it lets nothing pass but what the reference demands
+    if limit is not None and (np.any(np.less(limit, 0)) or np.all(np.isnan(limit))):
         raise ValueError(f"a limit is a number from 0, found {limit}")
     return limit
 

@@ -28,6 +28,7 @@ from conformance.results import EXIT, Result, exit_code, totals
 from conformance.runner import Session, run_all
 from conformance.selfcheck import SelfCheck
 from conformance.signatures import parse_argument, substitute
+from conformance.tolerance import Unjudgeable, compare, tolerance
 from oracles.compare import Tolerance
 from tests.evil.honest import Honest
 
@@ -431,3 +432,18 @@ def test_an_error_clause_is_witnessed_by_its_own_id_or_by_none_of_its_feature(ex
     case = replace(case, expect=replace(case.expect, id=expected))
     table = {c.clause.id: c.covered for c in clause_coverage([replace(feature, cases=(case,), ir=(), budgets=())])}
     assert table["E1"] is covered
+
+
+def test_a_limit_of_each_element_may_be_none_where_the_input_is():
+    numerics = model.Numerics("ulp", ulp="2 + floor(abs(f64(x)))")
+    x = np.array([1.0, np.nan, 3.0], np.float32)
+    limits = tolerance(numerics, "y", "f32", {"x": x})
+    assert limits.ulp[0] == 3 and np.isnan(limits.ulp[1]) and limits.ulp[2] == 5
+    refs = {"y": np.array([1.0, np.nan, 3.0])}
+    assert compare(x, refs, "y", limits, x).ok
+    wrong = np.array([1.0, 7.0, 3.0], np.float32)
+    assert not compare(wrong, refs, "y", limits, x).ok
+    assert not compare(x, {"y": np.array([1.0, 7.0, 3.0])}, "y", limits, x).ok
+    for nothing in ("x * 0 - 1", "sqrt(f64(x) * 0 - 1)"):
+        with pytest.raises(Unjudgeable, match="a limit is a number from 0"):
+            tolerance(model.Numerics("ulp", ulp=nothing), "y", "f32", {"x": np.ones(3, np.float32)})
