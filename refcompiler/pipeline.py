@@ -65,12 +65,14 @@ class Options:
 @dataclass(frozen=True)
 class Context:
     """What every pass may ask: the options, and the target where one is chosen; ``remarks``, where somebody wants
-    them, receives what passes did and left; ``spared_bytes`` of shared memory are not for what passes have ahead."""
+    them, receives what passes did and left; ``spared_bytes`` of shared memory are not for what passes have ahead; with
+    ``waits_at_once`` no product is on its way when the iteration that began it ends."""
 
     options: Options = field(default_factory=Options)
     target: Any = None
     remarks: list[Remark] | None = None
     spared_bytes: int = 0
+    waits_at_once: bool = False
 
     @property
     def num_warps(self) -> int:

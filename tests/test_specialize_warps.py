@@ -455,34 +455,3 @@ def test_what_is_ahead_leaves_room_for_exchanges():
     simulator.run(simt, (1,), {"a": a, "b": b, "c": c, "out": out, "K": 128}, count=False)
     total = product(a, b)
     assert (out == (total + c.astype(np.float64) @ total).T).all()
-
-
-@triton.jit
-def both_sums(q, k, v, out, turned, S, B: tl.constexpr):
-    """A product that only the next iteration reads is begun between two that this one waits for."""
-    i = tl.arange(0, B)
-    queries = tl.make_tensor_descriptor(q, [S, B], [B, 1], [B, B])
-    keys = tl.make_tensor_descriptor(k, [S, B], [B, 1], [B, B])
-    values = tl.make_tensor_descriptor(v, [S, B], [B, 1], [B, B])
-    acc, acc2 = tl.zeros((B, B), tl.float32), tl.zeros((B, B), tl.float32)
-    for first in range(0, 2 * B, B):
-        x = queries.load([first, 0])
-        for s in range(0, S, B):
-            y = values.load([s, 0])
-            w = tl.clamp(tl.dot(x, keys.load([s, 0]).T), -1.0, 1.0).to(tl.bfloat16)
-            acc = tl.dot(w, y, acc)
-            acc2 = tl.dot(w.T, y, acc2)
-    at = i[:, None] * B + i[None, :]
-    tl.store(out + at, acc)
-    tl.store(turned + at, acc2)
-
-
-def test_waits_count_what_was_begun_after_what_they_wait_for():
-    signature = "q:*bf16:16,k:*bf16:16,v:*bf16:16,out:*f32:16,turned:*f32:16,S:i32:16"
-    simt = compiled(both_sums, {"num_warps": 4}, {"B": 64}, signature).level("simt")
-    q, k, v = numbers(256, 64), numbers(256, 64), numbers(256, 64)
-    out, turned = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)
-    simulator.run(simt, (1,), {"q": q, "k": k, "v": v, "out": out, "turned": turned, "S": 256}, count=False)
-    weights = [sum(np.clip(product(x, keys.T), -1, 1) for x in np.split(q, 4)[:2]) for keys in np.split(k, 4)]
-    assert (out == sum(product(w, y) for w, y in zip(weights, np.split(v, 4), strict=True))).all()
-    assert (turned == sum(product(w.T, y) for w, y in zip(weights, np.split(v, 4), strict=True))).all()

@@ -26,7 +26,8 @@ class Waits(NamedTuple):
 
 
 class ProductWaits:
-    """``several`` programs share a multiprocessor, or not."""
+    """``at_once``: products are complete when the iteration that begins them ends, because programs share a
+    multiprocessor, or because ptxas would serialize them."""
 
     def __init__(
         self,
@@ -34,10 +35,10 @@ class ProductWaits:
         block_of: dict[Op, Block],
         users: dict[Value, list[Op]],
         warpgroups: int,
-        several: bool,
+        at_once: bool,
     ):
         self.func, self.block_of, self.users = func, block_of, users
-        self.warpgroups, self.several = warpgroups, several
+        self.warpgroups, self.at_once = warpgroups, at_once
 
     def of(self, dots: set[Op], shallow: set[Op], loads: Any, groups: Sequence[Group]) -> Waits:
         """The products ``dots``, of what ``loads`` bring; the slots that ``shallow`` ones read have no others beside
@@ -104,7 +105,7 @@ class ProductWaits:
         and what becomes of them need not wait for it. In each iteration the next slots of its rings are taken once.
         Its left operand keeps its registers meanwhile: programs that share a multiprocessor do not have these, and they
         may not be written, so it is a rounding, which can be made to wait, or the same in each iteration."""
-        if self.several:
+        if self.at_once:
             return False
         block = self.block_of[dot]
         loop = block.owner

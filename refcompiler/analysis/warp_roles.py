@@ -144,7 +144,8 @@ class _Planner:
         self.set_stages(rings, stores)
         shallow = {d for g in groups if rings[g.ring].stages == 1 for d in g.dots}
         several = programs_of_roles(self.warpgroups, self.context.options.maxnreg) > 1
-        waits = ProductWaits(self.func, self.block_of, self.users, self.warpgroups, several)
+        at_once = several or self.context.waits_at_once
+        waits = ProductWaits(self.func, self.block_of, self.users, self.warpgroups, at_once)
         kinds = waits.of(dots, shallow, loads, groups)
         self.check_registers(loads, dots, kinds)
         self.tell(dots, groups, rings)

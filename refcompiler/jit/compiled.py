@@ -70,6 +70,7 @@ class CompiledKernel:
         self._lock = threading.RLock()
         self.levels: dict[str, Func] = {}
         self.spared_bytes = 0  # of shared memory, which passes leave to what cannot do without it
+        self.waits_at_once = False  # for products: ptxas would serialize those that are on their way for longer
         self.serialized: Remark | None = None  # said of machine code that was given up
 
     def __repr__(self) -> str:
@@ -82,7 +83,9 @@ class CompiledKernel:
         from refcompiler import pipeline
         from refcompiler.target import target
 
-        return pipeline.Context(self.options, target(self.arch), spared_bytes=self.spared_bytes)
+        return pipeline.Context(
+            self.options, target(self.arch), spared_bytes=self.spared_bytes, waits_at_once=self.waits_at_once
+        )
 
     def level(self, name: str) -> Func:
         """The function at a stage of the pipeline: "tile_opt", "laid_out" or "simt"."""
@@ -145,9 +148,21 @@ class CompiledKernel:
         except InternalError as error:
             if error.id not in _WITHOUT_ROLES or self.func.level != "tile" or not self.options.fetch_boxes:
                 raise
+            if self._waiting_at_once():
+                return self.build
             warnings.warn(f"{self.name} is compiled without warps that fetch: {error.message}", RuntimeWarning, 2)
             self._become_careful(error.message)
             return self.careful.build
+
+    def _waiting_at_once(self) -> bool:
+        """Whether the program is another one from now on: iterations wait for the products that they begin."""
+        with self._lock:
+            before, waited = self.asm[self.code], self.waits_at_once
+            self.waits_at_once = True
+            self.levels.clear()
+            self.asm = Stages(self._stage)
+            self.__dict__.pop("key", None)
+            return not waited and self.asm[self.code] != before
 
     def _become_careful(self, why: str) -> None:
         """Show, at every stage from now on, the program that the machine code is of."""
@@ -188,7 +203,7 @@ class CompiledKernel:
     @cached_property
     def key(self) -> str:
         """Under which the machine code lies in the cache on disk."""
-        return cache_key(self.func, self.arch, self.code, self.options)
+        return cache_key(self.func, self.arch, self.code, self.options) + "w" * self.waits_at_once
 
     @property
     def code(self) -> str:
