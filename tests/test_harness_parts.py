@@ -444,6 +444,6 @@ def test_a_limit_of_each_element_may_be_none_where_the_input_is():
     wrong = np.array([1.0, 7.0, 3.0], np.float32)
     assert not compare(wrong, refs, "y", limits, x).ok
     assert not compare(x, {"y": np.array([1.0, 7.0, 3.0])}, "y", limits, x).ok
-    for nothing in ("x * 0 - 1", "sqrt(f64(x) * 0 - 1)"):
+    for nothing in ("x * 0 - 1", "log2(f64(x) * 0 - 1)"):
         with pytest.raises(Unjudgeable, match="a limit is a number from 0"):
             tolerance(model.Numerics("ulp", ulp=nothing), "y", "f32", {"x": np.ones(3, np.float32)})
