@@ -1,11 +1,14 @@
 """Feature files with mistakes of many kinds: each is one error at its place, or one result that blames the file."""
 
+import numpy as np
 import pytest
 
 from conformance import yaml_text
 from conformance.errors import SpecError
 from conformance.expressions import ExpressionError, evaluate
 from conformance.loader import load_feature, load_suite, parse_feature
+from conformance.model import Numerics
+from conformance.tolerance import Unjudgeable, tolerance
 from tests.test_harness_loader import edited, reject
 
 NUMERICS = "numerics: {mode: exact}"
@@ -118,3 +121,13 @@ def test_expressions_without_end_have_no_value(text):
     with pytest.raises(ExpressionError):
         evaluate(text, {})
     assert evaluate("2**64 - (1 << 63)", {}) == 1 << 63
+
+
+def test_limits_of_no_number_stand_where_there_is_none():
+    """An expression over an input that is NaN is NaN there; a limit that is a number nowhere is a mistake."""
+    inputs = {"x": np.array([1.0, np.nan], np.float32)}
+    limits = tolerance(Numerics("ulp", ulp="abs(x)"), "out", "f32", inputs)
+    np.testing.assert_array_equal(limits.ulp, [1.0, np.nan])
+    for text in ("x * nan", "-abs(x)"):
+        with pytest.raises(Unjudgeable, match="a limit is a number from 0"):
+            tolerance(Numerics("ulp", ulp=text), "out", "f32", inputs)
