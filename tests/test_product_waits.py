@@ -78,3 +78,21 @@ def test_what_ptxas_would_serialize_is_waited_for_at_once():
     before = made.asm["simt"]
     assert made.asm["cubin"] and made.serialized is None and "HGMMA" in made.asm["sass"]
     assert "roles" in made.asm["simt"] and made.asm["simt"] != before and made.waits_at_once
+
+
+@triton.jit
+def added_to_its_source(x, y, out):
+    i = tl.arange(0, 64)
+    a = tl.make_tensor_descriptor(x, [64, 64], [64, 1], [64, 64]).load([0, 0])
+    b = tl.make_tensor_descriptor(y, [64, 64], [64, 1], [64, 64]).load([0, 0])
+    total = tl.dot(a, b) + 1.0
+    total = tl.dot(tl.clamp(total, -1.0, 1.0).to(tl.bfloat16), b, total)
+    tl.store(out + i[:, None] * 64 + i[None, :], total)
+
+
+def test_a_left_operand_computed_from_the_accumulator():
+    made = added_to_its_source.compile("x:*bf16:16,y:*bf16:16,out:*f32:16", {}, "sm_90a", num_warps=4)
+    x, y, out = numbers(64, 64), numbers(64, 64).T.copy(), np.zeros((64, 64), np.float32)
+    simulator.run(made.level("simt"), (1,), {"x": x, "y": y, "out": out}, count=False)
+    total = product(x, y) + 1
+    assert (out == total + product(np.clip(total, -1, 1), y)).all()

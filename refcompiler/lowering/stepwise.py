@@ -23,10 +23,10 @@ class Stepwise:
         chosen: set[Op] = set()
         later: set[Op] = set()
         here, wanted = set(block.ops), [value]
-        needed = _making([value, *others], here)
+        needed, at_once = _making([value, *others], here), _making(others, here)
         while wanted:
             owner = wanted.pop().owner
-            if not isinstance(owner, Op) or owner not in here or owner in chosen or not is_elementwise(owner):
+            if not isinstance(owner, Op) or owner not in here or owner in chosen | at_once or not is_elementwise(owner):
                 continue
             reading = _depending(owner, readers) - chosen
             free = all(op.pure and not op.regions and op not in needed for op in reading)
