@@ -1,11 +1,16 @@
 """Loops whose operands are copied ahead: on sm_80, simulated with copies that end early and late."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import refcompiler as triton
 import refcompiler.language as tl
-from refcompiler import simulator
+from refcompiler import simulator, toolchain
+from refcompiler.dialects.simt.ptx import INSTRUCTIONS
+from refcompiler.errors import InternalError
+from refcompiler.kernels.rms_norm import rms_norm_rows_kernel
 
 RNG = np.random.default_rng(7)
 
@@ -231,10 +236,8 @@ def test_arrays_that_overlap_are_read_in_time(offset):
     np.testing.assert_array_equal(memory, expected)
 
 
-@pytest.mark.parametrize("policy", ["", "evict_last"])
-def test_copies_have_no_cache_hint(policy):
-    """The assembler makes of some what GPUs refuse."""
-
+@pytest.mark.parametrize("policy", ["", "evict_first", "evict_last"])
+def test_copies_have_the_priority_of_the_load(policy):
     @triton.jit
     def kept(x, out, n, BLOCK: tl.constexpr, POLICY: tl.constexpr):
         col = tl.arange(0, BLOCK)
@@ -243,9 +246,32 @@ def test_copies_have_no_cache_hint(policy):
             tl.store(out + row * BLOCK + col, v + tl.max(v, axis=0))
 
     signature, values = "x:*f32:16,out:*f32:16,n:i32", {"BLOCK": 512, "POLICY": policy}
-    for backend in ("cuda", "mlir"):
-        done = kept.compile(signature, values, "sm_90a", backend, num_warps=2)
-        assert "cp.async" in done.asm[backend] and "cache_hint" not in done.asm[backend]
+    done = kept.compile(signature=signature, constexprs=values, num_warps=2, arch="sm_90a")
+    assert {op.eviction for op in done.level("simt").walk() if op.name == "cp_async"} == {policy}
+    assert ("cp.async.cg.shared.global.L2::cache_hint" in done.asm["cuda"]) == bool(policy)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_copies_with_a_priority_assemble_to_what_gpus_run(monkeypatch, tmp_path, guarded, stages):
+    """Without the limit on their addresses the assembler gives descriptors to odd registers."""
+    monkeypatch.setenv("TILESPEC_CACHE_DIR", str(tmp_path))
+    name = "cp_async_16_evict_last"
+    if not guarded:
+        text = INSTRUCTIONS[name].text.replace("min.u32 to, {0}, 0x7fffffff", "mov.u32 to, {0}")
+        monkeypatch.setitem(INSTRUCTIONS, name, replace(INSTRUCTIONS[name], text=text))
+    kernel = triton.jit(rms_norm_rows_kernel.fn)  # with a cache of its own
+    signature = "x:*f32:16,weight:*f32:16,out:*f32:16,rows:i32,stride:i32:16,n:i32:16,epsilon:f32"
+    try:
+        done = kernel.compile(signature, {"BLOCK": 512, "HELD": True}, "sm_90a", "mlir", num_warps=2, num_stages=stages)
+        cubin = done.asm["cubin"]
+    except toolchain.ToolUnavailable as reason:
+        pytest.skip(str(reason))
+    if guarded:
+        assert "LDGSTS" in toolchain.disassemble(cubin)
+    else:
+        with pytest.raises(InternalError, match="descriptor"):
+            toolchain.disassemble(cubin)
 
 
 def test_what_a_round_stores_is_not_read_ahead():

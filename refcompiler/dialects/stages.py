@@ -46,7 +46,7 @@ class StageOp(Op):
 
 class StageCopy(StageOp, name="stage_copy", effects={"read", "write_shared"}, levels=LAID_OUT):
     """Begin to copy what ``pointer`` points to into a stage, ``width`` elements at a time; zeros where ``mask`` is
-    false. Does not wait."""
+    false. Does not wait. ``eviction`` is that of the load that it stands for."""
 
     buffer = operand()
     stage = operand()
@@ -54,6 +54,7 @@ class StageCopy(StageOp, name="stage_copy", effects={"read", "write_shared"}, le
     mask = operand(optional=True)
     layout = attr(str)
     width = attr(int)
+    eviction = attr(str, "")
 
 
 class StagePut(StageOp, name="stage_put", effects={"write_shared"}, levels=LAID_OUT):

@@ -24,14 +24,14 @@ TUNED = {
     (4, 65536): {"BLOCK": 16384, "num_warps": 16, "STEP": 16384, "num_stages": 1},
 }
 WHOLE = {
-    (2, 2048): {"ROWS": 2, "num_warps": 4, "num_stages": 3},
-    (2, 4096): {"ROWS": 2, "num_warps": 8, "num_stages": 3, "maxnreg": 64},
+    (2, 2048): {"ROWS": 2, "num_warps": 2, "num_stages": 3},
+    (2, 4096): {"ROWS": 2, "num_warps": 8, "num_stages": 3},
     (2, 8192): {"ROWS": 2, "num_warps": 8, "num_stages": 3},
-    (2, 16384): {"ROWS": 2, "num_warps": 8, "num_stages": 2},
+    (2, 16384): {"ROWS": 4, "num_warps": 8, "num_stages": 2},
     (2, 32768): {"ROWS": 4, "num_warps": 16, "num_stages": 2},
     (2, 65536): ROWS_OF_128_KIB,
     (4, 16384): {"ROWS": 4, "num_warps": 16, "num_stages": 2, "HELD": False},
-    (4, 32768): {"RESIDENT": 2, "num_warps": 8, "num_stages": 2, "num_ctas": 8, "maxnreg": 128},
+    (4, 32768): ROWS_OF_128_KIB,
     (4, 65536): ROWS_OF_256_KIB,
 }
 
@@ -67,7 +67,7 @@ def layer_norm_rows_kernel(x, weight, bias, out, rows, stride, n, epsilon, BLOCK
             w = tl.load(weight + col, mask=mask)
             b = tl.load(bias + col, mask=mask)
         y = distance * scale * w.to(tl.float32) + b.to(tl.float32)
-        tl.store(out + first + col, y, mask=mask)
+        tl.store(out + first + col, y, mask=mask, eviction_policy="evict_first")
 
 
 @triton.jit

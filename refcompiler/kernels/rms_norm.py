@@ -7,10 +7,9 @@ from typing import Any
 import refcompiler as triton
 import refcompiler.language as tl
 from refcompiler.kernels.arrays import FLOATS, check_arrays, rows_and_columns
-from refcompiler.kernels.rows import ROWS_OF_256_KIB, extent, programs, row_configuration
+from refcompiler.kernels.rows import ROWS_OF_128_KIB, ROWS_OF_256_KIB, extent, programs, row_configuration
 
 TUNED = {
-    (2, 8192): {"num_warps": 8, "maxnreg": 64},
     (4, 8192): {"num_warps": 16, "maxnreg": 64},
     (2, 16384): {"num_warps": 16, "maxnreg": 64},
     (2, 32768): {"BLOCK": 8192, "num_warps": 16, "STEP": 8192, "num_stages": 1, "maxnreg": 64},
@@ -18,7 +17,15 @@ TUNED = {
     (2, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384, "num_stages": 1},
     (4, 65536): {"BLOCK": 16384, "num_warps": 32, "STEP": 16384, "num_stages": 1},
 }
-WHOLE = {(4, 65536): ROWS_OF_256_KIB}
+WHOLE = {
+    (2, 8192): {"ROWS": 2, "num_warps": 8, "num_stages": 2, "HELD": False},
+    (2, 16384): {"ROWS": 2, "num_warps": 8, "num_stages": 2},
+    (4, 16384): {"ROWS": 2, "num_warps": 16, "num_stages": 2},
+    (2, 32768): {"ROWS": 2, "num_warps": 16, "num_stages": 2},
+    (4, 32768): ROWS_OF_128_KIB,
+    (2, 65536): ROWS_OF_128_KIB,
+    (4, 65536): ROWS_OF_256_KIB,
+}
 
 
 @triton.jit
@@ -44,7 +51,7 @@ def rms_norm_rows_kernel(x, weight, out, rows, stride, n, epsilon, BLOCK: tl.con
         scale = tl.rsqrt(tl.sum(v * v, axis=0) * (1.0 / n) + epsilon)
         if not HELD:
             w = tl.load(weight + col, mask=mask)
-        tl.store(out + first + col, v * scale * w.to(tl.float32), mask=mask)
+        tl.store(out + first + col, v * scale * w.to(tl.float32), mask=mask, eviction_policy="evict_first")
 
 
 @triton.jit

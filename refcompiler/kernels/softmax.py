@@ -41,7 +41,7 @@ def softmax_rows_kernel(x, out, rows, stride, n, BLOCK: tl.constexpr):
         first = row.to(tl.int64) * stride
         v = tl.load(x + first + col, mask=mask, other=-float("inf"), eviction_policy="evict_last").to(tl.float32)
         e = tl.exp2((v - tl.max(v, axis=0)) * 1.4426950408889634)
-        tl.store(out + first + col, e * (1.0 / tl.sum(e, axis=0)), mask=mask)
+        tl.store(out + first + col, e * (1.0 / tl.sum(e, axis=0)), mask=mask, eviction_policy="evict_first")
 
 
 @triton.jit

@@ -39,6 +39,7 @@ def lower_stage_copy(state: Lowering, op: StageCopy) -> None:
         state.splat(state.compute_for(state.value(op.pointer), leaders), len(leaders)),
         owned(state, mask, store.idle_threads),
         width=store.vector,
+        eviction=op.eviction,
     )
 
 

@@ -114,8 +114,8 @@ class _Rewriter:
         """Begin to copy a block of a round that ``runs``."""
         pointer, mask = (values.get(v, v) for v in (fetch.load.pointer, fetch.load.mask))
         mask = self.both(mask, runs, pointer.type)
-        layout, width = str(fetch.shared), fetch.width  # without the load's eviction policy, see decision 0030
-        self.build.op("stage_copy", self.buffers[fetch], stage, pointer, mask, layout=layout, width=width)
+        hints = {"layout": str(fetch.shared), "width": fetch.width, "eviction": fetch.load.eviction}
+        self.build.op("stage_copy", self.buffers[fetch], stage, pointer, mask, **hints)
 
     def both(self, mask: Value | None, runs: Value, like: BlockType) -> Value:
         wide = self.build.value("full", runs, types=[BlockType(BOOL, like.shape, like.layout)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refcompiler.dialects.simt.ptx import INSTRUCTIONS, Instruction
+from refcompiler.dialects.simt.ptx import INSTRUCTIONS, POLICIES, Instruction, cp_async_name
 from refcompiler.dialects.simt.registers import SIMT, count_of
 from refcompiler.dialects.simt.tensor_maps import LARGEST_BOX, MOST_DIMENSIONS
 from refcompiler.dialects.tile.memory import pointee
@@ -37,6 +37,7 @@ class PtxOp(Op):
 class CpAsync(PtxOp, name="cp_async", effects={"read", "write_shared"}, levels=SIMT, needs="has_async_copy"):
     """Copy ``width`` consecutive elements from each global pointer to each element ``index`` of ``buffer``, without
     waiting; zeros where ``mask`` is false (PTX cp.async). 4, 8 or 16 bytes, aligned to their number on both sides.
+    ``eviction`` is their priority in L2.
 
     The thread has them after a ``cp_async_wait`` for its group, the others after a barrier that follows.
     Spec: exec.async_copies
@@ -47,6 +48,7 @@ class CpAsync(PtxOp, name="cp_async", effects={"read", "write_shared"}, levels=S
     pointer = operand()
     mask = operand(optional=True)
     width = attr(int, 1)
+    eviction = attr(str, "")
 
     @property
     def bytes(self) -> int:
@@ -54,13 +56,14 @@ class CpAsync(PtxOp, name="cp_async", effects={"read", "write_shared"}, levels=S
 
     @property
     def instruction(self) -> Instruction:
-        return INSTRUCTIONS[f"cp_async_{self.bytes}"]
+        return INSTRUCTIONS[cp_async_name(self.bytes, self.eviction)]
 
     def verify(self, require) -> None:
         _check_element(self, require, self.buffer, self.index)
         count = count_of(self.index.type)
         same = pointee(self.pointer.type) is element_of(self.buffer.type)
         require(same, "ir.type", "cp_async between elements of two types", "pointer")
+        require(self.eviction in ("", *POLICIES), "ir.attribute", lambda: f"no priority {self.eviction}", "eviction")
         require(self.bytes in COPY_BYTES, "exec.async_copies#E2", lambda: f"no copy of {self.bytes} bytes", "width")
         require(count_of(self.pointer.type) == count, "ir.type", "a pointer per access", "pointer")
         if self.mask is not None:

@@ -44,12 +44,21 @@ _WAIT = "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done
 POLICIES = {"evict_first": "0x12F0000000000000", "evict_last": "0x14F0000000000000"}
 
 
-def _cp_async(size: int) -> Instruction:
-    """Without a cache hint: for sm_90a ptxas up to 13.3 gives such a copy the base of shared memory in a uniform
-    register beside its descriptor, and the GPU refuses what comes of it."""
+def _cp_async(size: int, eviction: str = "") -> Instruction:
+    """For sm_90a ptxas 12.9 and 13.0 give a copy with a hint the base of shared memory in a uniform register, beside
+    its descriptor, and the GPU refuses what comes of it. A limit that no address reaches hides that it is a sum.
+    """
     level = "cg" if size == 16 else "ca"  # only copies of 16 bytes may leave the first cache out
     text = f"cp.async.{level}.shared.global [{{0}}{{+0}}], [{{1}}{{+1}}], {size}, {{2}};"
-    return Instruction(f"cp_async_{size}", text, (("to", "shared"), ("from", "global"), ("bytes", "word")))
+    if eviction:
+        text = text.replace("global [{0}", "global.L2::cache_hint [to").replace(";", f", {POLICIES[eviction]};")
+        text = f"{{ .reg .b32 to; min.u32 to, {{0}}, 0x7fffffff; {text} }}"
+    return Instruction(cp_async_name(size, eviction), text, (("to", "shared"), ("from", "global"), ("bytes", "word")))
+
+
+def cp_async_name(size: int, eviction: str) -> str:
+    """Of the instruction that copies ``size`` bytes with this priority in L2."""
+    return f"cp_async_{size}_{eviction}" if eviction else f"cp_async_{size}"
 
 
 def _tma(word: str, rank: int) -> Instruction:
@@ -81,7 +90,7 @@ def _st_async(size: int, kind: str) -> Instruction:
 INSTRUCTIONS = {
     i.name: i
     for i in (
-        *(_cp_async(size) for size in (4, 8, 16)),
+        *(_cp_async(size, eviction) for size in (4, 8, 16) for eviction in ("", *POLICIES)),
         _st_async(4, "word"),
         _st_async(8, "long"),
         Instruction(
