@@ -110,6 +110,9 @@ def test_faster_than_the_hardware_is_a_mistake():
     found = made([line_with({"ours": 50.0, "copy": 125.0})])
     assert found["lines"][0]["contestants"][0]["status"] == "implausible"
     assert "the hardware can do" in found["verdict"]["wrong"][0]
+    found["lines"][0]["bytes"] /= 4  # the file's statement of its work is corrected: judged again from the timings
+    again = document.judge(found)
+    assert again["lines"][0]["contestants"][0]["status"] == "right" and not again["verdict"]["wrong"]
     product = bench_samples.line("kernels.matmul/x:N=1", {"ours": 100.0}, bytes=1e6, flops=1.2e11)
     assert made([product])["verdict"]["wrong"]
 
@@ -131,6 +134,8 @@ def test_means_over_lines_have_floors_of_their_own():
 def test_ceilings_come_from_the_driver():
     assert ceilings.bytes_per_second(bench_samples.MACHINE) == pytest.approx(4.917e12, rel=1e-3)
     assert ceilings.flops_per_second(bench_samples.MACHINE, "bf16") == pytest.approx(1070.5e12, rel=1e-3)
+    tf32, parts = (ceilings.flops_per_second(bench_samples.MACHINE, name) for name in ("tf32", "tf32x3"))
+    assert parts == pytest.approx(tf32 / 3) and tf32 == pytest.approx(535.2e12, rel=1e-3)
     assert ceilings.flops_per_second({"arch": "sm_70"}, "bf16") is None and ceilings.bytes_per_second({}) is None
 
 

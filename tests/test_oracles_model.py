@@ -137,7 +137,8 @@ def test_every_oracle_is_documented_and_leaves_its_inputs_alone():
     x = np.arange(1, 5, dtype=np.float32)
     x.setflags(write=False)
     for name in oracles.names():
-        own = "integers" in name or name == "oracles.boxes:load_box"  # of other ranks; with tests of their own
+        # of other ranks; with tests of their own
+        own = "integers" in name or name in ("oracles.boxes:load_box", "oracles.linalg:tf32_parts")
         if lookup(name).inputs == ("x",) and not lookup(name).operands and not own:
             lookup(name)(
                 {"x": x},
@@ -155,6 +156,25 @@ def test_every_oracle_is_documented_and_leaves_its_inputs_alone():
                     "block": (4,),
                 },
             )
+
+
+@pytest.mark.parametrize("fine_first", [False, True])
+def test_parts_in_tf32_are_what_bits_say(fine_first):
+    x = np.array([[1.0, -1.0 - 2.0**-12, 1.0 + 2.0**-11, 3.0e38, np.inf, np.nan, -0.0], [1.1, 2.2, 3.3, -4.4, 0, 6, 7]])
+    x = x.astype(np.float32)
+    out = call("linalg:tf32_parts", {"fine_first": fine_first, "padded": 9}, x=x)["out"]
+    assert out.shape == (2, 3, 9) and not out[..., 7:].any()
+
+    def rounded(v):  # half of the last bit that stays is added to the pattern, and the 13 below are cleared
+        return ((v.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+    coarse = np.where(np.isfinite(x), rounded(x), x)
+    with np.errstate(invalid="ignore"):
+        fine = np.where(np.isfinite(x), rounded(x - coarse), np.float32(0))
+    first, second = (1, 0) if fine_first else (0, 1)
+    np.testing.assert_array_equal(out[:, first, :7], coarse)
+    np.testing.assert_array_equal(out[:, second, :7], fine)
+    np.testing.assert_array_equal(out[:, 2, :7], coarse)
 
 
 def test_boxes():

@@ -15,6 +15,10 @@ FLOPS_PER_CLOCK: Mapping[str, Mapping[str, int]] = {
 }
 
 
+# Precisions that are several products of another: the name of that, and how many.
+PARTS: Mapping[str, tuple[str, int]] = {"tf32x3": ("tf32", 3)}
+
+
 def bytes_per_second(machine: Mapping[str, Any]) -> float | None:
     """The rate of the memory's pins: two transfers a clock."""
     clock, width = machine.get("memory_clock_mhz"), machine.get("memory_bus_bits")
@@ -22,8 +26,10 @@ def bytes_per_second(machine: Mapping[str, Any]) -> float | None:
 
 
 def flops_per_second(machine: Mapping[str, Any], dtype: str) -> float | None:
-    """The rate of all multiprocessors at the highest clock, for operands of a dtype ("tf32" too); None if not known."""
+    """The rate of all multiprocessors at the highest clock, for operands of a dtype; None if not known. Also of the
+    precisions "tf32" and "tf32x3"."""
+    dtype, products = PARTS.get(dtype, (dtype, 1))
     rates = FLOPS_PER_CLOCK.get(str(machine.get("arch", "")).rstrip("a"), {})
     rate = rates.get("f8" if dtype.startswith("f8") else dtype)
     clock, count = machine.get("max_sm_clock_mhz"), machine.get("multiprocessors")
-    return float(rate) * clock * 1e6 * count if rate and clock and count else None
+    return float(rate) * clock * 1e6 * count / products if rate and clock and count else None

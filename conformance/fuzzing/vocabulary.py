@@ -206,7 +206,7 @@ _SUMS = "its sums may be taken in any order, so no two targets need agree on the
 _BOXES = "memory.descriptors specifies it, with arrays of its own"
 LEFT_OUT: dict[str, str] = {
     "dot": _SUMS,
-    "round_tf32": "a step of products of float32; linalg.dot specifies these",
+    **dict.fromkeys(("round_tf32", "moved"), "a step of products of float32; linalg.dot specifies these"),
     "exp2_ftz": "an option of the launch makes it; math.exp2 specifies it",
     **dict.fromkeys(("make_descriptor", "descriptor_load", "descriptor_store"), _BOXES),
     **dict.fromkeys(("ring", "ring_put", "ring_take", "ring_release", "roles"), _LATER),
