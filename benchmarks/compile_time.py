@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def summary(rows: dict[str, dict[str, tuple[float, float]]]) -> dict[str, dict[s
         table[stage] = {
             "median_cpu": statistics.median(v for v, _ in cpu),
             "median": statistics.median(v for v, _ in wall),
-            "p90": wall[int(0.9 * (len(wall) - 1))][0],
+            "p90": wall[ceil(0.9 * len(wall)) - 1][0],
             "worst": wall[-1][0],
             "worst_kernel": wall[-1][1],
         }
