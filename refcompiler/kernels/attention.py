@@ -190,7 +190,8 @@ def attention(
     """softmax(softmax_scale q k^T) v into `out` or a new array like q; the logarithms of the sums into `lse`, if given.
 
     q is [batch, heads, queries, D], k and v [batch, kv_heads, keys, D], with contiguous rows: head h attends to head
-    h // (heads / kv_heads). The scale is positive, 1 / sqrt D if left out. causal: the last query stands at the last
+    h // (heads / kv_heads). The scale is positive, 1 / sqrt D if left out. Scaled scores are below 2^30: a
+    difference of larger ones is lost in float32, and may overflow. causal: the last query stands at the last
     key. lse is a contiguous float32 [batch, heads, queries]. `options` are constexprs and options of the launch that
     replace the default ones.  Raises LaunchError for shapes that do not fit.
     """
